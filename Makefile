@@ -125,8 +125,32 @@ install: product
 uninstall: configure
 	@DESTDIR='$(DESTDIR)' scripts/install --undo $(BUILD)
 
+# The source archive of the last commit; its hash depends on the commit alone.
+dist:
+	@scripts/dist
+
+# Packages, into build-packages: of the working tree, and of the last commit.
+deb:
+	@scripts/deps deb
+	@scripts/deb
+
+rpm:
+	@scripts/deps rpm
+	@scripts/rpm
+
+# Packages built in a clean Debian and used in a bare one (root).
+RELEASES ?= 12 13
+PACKAGES ?= all
+test-deb:
+	@tests/packages/run $(PACKAGES) $(RELEASES)
+
+# The source archive and the RPMs, and a program run from their files.
+test-rpm:
+	@scripts/deps rpm demo
+	@tests/packages/rpm
+
 clean:
 	rm -rf build build-*
 
 .PHONY: all configure product demo test test-short bench bench-guest sim fuzz asan tsan interop \
-	lint install uninstall clean
+	lint install uninstall dist deb rpm test-deb test-rpm clean

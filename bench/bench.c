@@ -196,6 +196,8 @@ void pin(unsigned int side)
 	cpu_set_t set;
 	char *end;
 
+	if (cores && !*cores)
+		return;
 	if (cores) {
 		core[0] = strtoul(cores, &end, 10);
 		core[1] = *end == ',' ? strtoul(end + 1, NULL, 10) : core[0];

@@ -2,7 +2,7 @@
 /*
  * What the programs without RDMA share.  Each forks a receiver on one core,
  * works itself on another (BENCH_CORES=NEAR,FAR in the environment, else 0
- * and 1), and prints one line of JSON: a lower or upper bound of what any
+ * and 1; on any if it is empty), and prints one line of JSON: a lower or upper bound of what any
  * adapter in user space can do on this machine now.
  */
 #ifndef URNIC_BENCH_H
@@ -66,7 +66,8 @@ int tcp_accept(int listener);
 /* Go to the network namespace of that name (`ip netns`). */
 void enter_netns(const char *name);
 
-/* Go to the core of side 0, the sender's, or of side 1, the receiver's. */
+/* Go to the core of side 0, the sender's, or of side 1, the receiver's; nowhere
+ * if BENCH_CORES is empty. */
 void pin(unsigned int side);
 
 /* Run fn(s, fd) in a child on the receiver's core that dies with us; we go to

@@ -26,23 +26,33 @@ static void print_port(const struct ur_port_spec *port)
 	putchar('\n');
 }
 
+static void print_binding(const struct ur_dev_bind *b)
+{
+	char addr[UR_ADDR_TEXT];
+
+	if (ur_dev_bind_is_bound(b))
+		printf("  on %s", b->netdev);
+	for (uint32_t i = 0; i < b->naddrs; i++) {
+		ur_tool_addr(b->addrs[i], addr);
+		printf("%s%s", i ? ", " : "  on ", addr);
+	}
+}
+
 static void print_device(const struct ur_config *c, const struct ur_dev_spec *s)
 {
 	const struct ur_port_spec *port = ur_config_port(c, s);
-	char addr[UR_ADDR_TEXT];
 
 	printf("%s  %s", s->name, s->kind == UR_DEV_IWARP ? "iWARP" : "RoCEv2");
 	if (port) {
 		print_port(port);
 		return;
 	}
-	if (ur_dev_spec_is_bound(s))
-		printf("  on %s", s->netdev);
-	for (uint32_t i = 0; i < s->naddrs; i++) {
-		ur_tool_addr(s->addrs[i], addr);
-		printf("%s%s", i ? ", " : "  on ", addr);
+	for (uint32_t i = 0; i < s->nports; i++) {
+		if (s->nports > 1)
+			printf("  port %u", i + 1);
+		print_binding(&s->ports[i]);
 	}
-	if (!ur_dev_spec_is_bound(s) && !s->naddrs)
+	if (ur_dev_spec_takes_all(s))
 		printf("  on all addresses");
 	putchar('\n');
 }

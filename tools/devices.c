@@ -24,26 +24,34 @@ static const char *entry_name(const struct ur_dev *dev)
 	return dev->kind == UR_DEV_IWARP ? "addr" : "gid";
 }
 
-static void print_text(struct ur_dev *dev, const struct ur_port_attr *p)
+static void print_port(struct ur_dev *dev, uint32_t port_num)
 {
 	char addr[UR_ADDR_TEXT];
+	struct ur_port_attr p;
 	struct ur_gid g;
 
-	printf("%s  %s  node %016lx\n", dev->name, transport(dev),
-	       (unsigned long)dev->node_guid);
-	printf("  port 1  %s  mtu %u  ", p->active ? "ACTIVE" : "DOWN",
-	       ur_mtu_bytes(p->active_mtu));
+	ur_dev_port(dev, port_num, &p);
+	printf("  port %u  %s  mtu %u  ", port_num,
+	       p.active ? "ACTIVE" : "DOWN", ur_mtu_bytes(p.active_mtu));
 	if (dev->kind == UR_DEV_ROCE)
-		printf("lid 0x%04x  ", p->lid);
-	puts(ur_tool_rate(p->speed_mbps));
+		printf("lid 0x%04x  ", p.lid);
+	puts(ur_tool_rate(p.speed_mbps));
 	for (unsigned int i = 0; i < UR_GID_TABLE_LEN; i++) {
-		ur_dev_gid(dev, i, &g);
+		ur_dev_gid(dev, port_num, i, &g);
 		if (ur_addr_is_zero(g.addr))
 			continue;
 		ur_tool_addr(g.addr, addr);
 		printf("  %s %-2u  %-39s %s mtu %u%s\n", entry_name(dev), i,
 		       addr, g.ifname, g.mtu, g.up ? "" : "  DOWN");
 	}
+}
+
+static void print_text(struct ur_dev *dev)
+{
+	printf("%s  %s  node %016lx\n", dev->name, transport(dev),
+	       (unsigned long)dev->node_guid);
+	for (uint32_t port = 1; port <= dev->spec.nports; port++)
+		print_port(dev, port);
 }
 
 static struct json_object *gid_json(const struct ur_dev *dev, unsigned int i,
@@ -65,12 +73,37 @@ static struct json_object *gid_json(const struct ur_dev *dev, unsigned int i,
 	return o;
 }
 
-static struct json_object *device_json(struct ur_dev *dev,
-				       const struct ur_port_attr *p)
+static void add_port(struct json_object *o, struct ur_dev *dev,
+		     uint32_t port_num)
+{
+	struct json_object *gids = json_object_new_array();
+	struct ur_port_attr p;
+	struct ur_gid g;
+
+	ur_dev_port(dev, port_num, &p);
+	json_object_object_add(o, "state",
+			       json_object_new_string(p.active ? "ACTIVE"
+							       : "DOWN"));
+	json_object_object_add(
+		o, "mtu", json_object_new_int64(ur_mtu_bytes(p.active_mtu)));
+	if (dev->kind == UR_DEV_ROCE)
+		json_object_object_add(o, "lid", json_object_new_int(p.lid));
+	json_object_object_add(o, "speed_mbps",
+			       json_object_new_int64((int64_t)p.speed_mbps));
+	for (unsigned int i = 0; i < UR_GID_TABLE_LEN; i++) {
+		ur_dev_gid(dev, port_num, i, &g);
+		if (!ur_addr_is_zero(g.addr))
+			json_object_array_add(gids, gid_json(dev, i, &g));
+	}
+	json_object_object_add(
+		o, dev->kind == UR_DEV_IWARP ? "addresses" : "gids", gids);
+}
+
+/* Port 1 in the device's own object, further ones in a list. */
+static struct json_object *device_json(struct ur_dev *dev)
 {
 	struct json_object *o = json_object_new_object();
-	struct json_object *gids = json_object_new_array();
-	struct ur_gid g;
+	struct json_object *more = NULL;
 	char guid[32];
 
 	snprintf(guid, sizeof(guid), "%016lx", (unsigned long)dev->node_guid);
@@ -78,22 +111,19 @@ static struct json_object *device_json(struct ur_dev *dev,
 	json_object_object_add(o, "transport",
 			       json_object_new_string(transport(dev)));
 	json_object_object_add(o, "node_guid", json_object_new_string(guid));
-	json_object_object_add(o, "state",
-			       json_object_new_string(p->active ? "ACTIVE"
-								: "DOWN"));
-	json_object_object_add(
-		o, "mtu", json_object_new_int64(ur_mtu_bytes(p->active_mtu)));
-	if (dev->kind == UR_DEV_ROCE)
-		json_object_object_add(o, "lid", json_object_new_int(p->lid));
-	json_object_object_add(o, "speed_mbps",
-			       json_object_new_int64((int64_t)p->speed_mbps));
-	for (unsigned int i = 0; i < UR_GID_TABLE_LEN; i++) {
-		ur_dev_gid(dev, i, &g);
-		if (!ur_addr_is_zero(g.addr))
-			json_object_array_add(gids, gid_json(dev, i, &g));
+	add_port(o, dev, 1);
+	for (uint32_t port = 2; port <= dev->spec.nports; port++) {
+		struct json_object *p = json_object_new_object();
+
+		json_object_object_add(p, "port",
+				       json_object_new_int((int)port));
+		add_port(p, dev, port);
+		if (!more)
+			more = json_object_new_array();
+		json_object_array_add(more, p);
 	}
-	json_object_object_add(
-		o, dev->kind == UR_DEV_IWARP ? "addresses" : "gids", gids);
+	if (more)
+		json_object_object_add(o, "more_ports", more);
 	return o;
 }
 
@@ -101,7 +131,6 @@ static struct json_object *device_json(struct ur_dev *dev,
  * interface is not there. */
 static int show(const struct ur_dev_spec *spec, struct json_object *list)
 {
-	struct ur_port_attr port;
 	struct ur_dev dev;
 	int err = ur_dev_init(&dev, spec);
 
@@ -111,11 +140,10 @@ static int show(const struct ur_dev_spec *spec, struct json_object *list)
 		ur_dev_fini(&dev);
 		return 0;
 	}
-	ur_dev_port(&dev, &port);
 	if (list)
-		json_object_array_add(list, device_json(&dev, &port));
+		json_object_array_add(list, device_json(&dev));
 	else
-		print_text(&dev, &port);
+		print_text(&dev);
 	ur_dev_fini(&dev);
 	return 0;
 }

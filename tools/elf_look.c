@@ -189,3 +189,30 @@ bool ur_file_names_library(const struct ur_file *f, char *path, size_t cap)
 	}
 	return false;
 }
+
+static bool contains(const struct ur_file *f, const void *bytes, size_t n)
+{
+	size_t len = f->len < SEARCHED ? f->len : SEARCHED;
+
+	return len && memmem(f->data, len, bytes, n);
+}
+
+const char *ur_file_names_view(const struct ur_file *f)
+{
+	static const char *const names[] = { "/dev/infiniband",
+					     "/sys/class/infiniband" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (contains(f, names[i], strlen(names[i])))
+			return names[i];
+	}
+	return NULL;
+}
+
+bool ur_file_is_go(const struct ur_file *f)
+{
+	/* debug/buildinfo of Go; since Go 1.13 */
+	static const char magic[] = "\xff Go buildinf:";
+
+	return contains(f, magic, sizeof(magic) - 1);
+}

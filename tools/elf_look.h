@@ -38,4 +38,11 @@ void ur_elf_look(const struct ur_file *f, struct ur_elf *elf);
  */
 bool ur_file_names_library(const struct ur_file *f, char *path, size_t cap);
 
+/* The first of /dev/infiniband and /sys/class/infiniband that it contains, or
+ * NULL. */
+const char *ur_file_names_view(const struct ur_file *f);
+
+/* Is it a program of Go, which makes system calls itself? */
+bool ur_file_is_go(const struct ur_file *f);
+
 #endif

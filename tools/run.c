@@ -24,11 +24,13 @@ static const char usage[] =
 	"  --no-preload  do not redirect /sys and /dev/infiniband\n"
 	"  --env         print the environment instead of running a program\n";
 
-/* Relative to the directory of the executable: build tree, installed. */
+/*
+ * Relative to the directory of the executable: installed, build tree.  Below a
+ * prefix "../lib" may have the libibverbs.so.1 of another package.
+ */
 static const char *const lib_places[] = {
-	"../lib",
 	UR_LIB_RELATIVE,
-	"../src/verbs",
+	"../lib",
 };
 
 static bool has_file(const char *dir, const char *name)
@@ -40,26 +42,50 @@ static bool has_file(const char *dir, const char *name)
 	       access(path, R_OK) == 0;
 }
 
-static int find_libs(char dir[PATH_MAX])
+/* The directory of this executable, or NULL. */
+static const char *own_directory(void)
 {
-	char exe[PATH_MAX], tmp[2 * PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	static char dir[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", dir, sizeof(dir) - 1);
 
 	if (n <= 0) {
 		ur_tool_error("cannot read /proc/self/exe: %s",
 			      strerror(errno));
-		return -ENOENT;
+		return NULL;
 	}
-	exe[n] = 0;
-	*strrchr(exe, '/') = 0;
+	dir[n] = 0;
+	*strrchr(dir, '/') = 0;
+	return dir;
+}
+
+int ur_tool_libs(char *dir)
+{
+	const char *exe = own_directory();
+	char tmp[2 * PATH_MAX];
+
+	if (!exe)
+		return -ENOENT;
 	for (size_t i = 0; i < sizeof(lib_places) / sizeof(*lib_places); i++) {
 		snprintf(tmp, sizeof(tmp), "%s/%s", exe, lib_places[i]);
-		if (realpath(tmp, dir) && has_file(dir, "libibverbs.so.1"))
+		if (realpath(tmp, dir) && has_file(dir, "libibverbs.so.1") &&
+		    has_file(dir, "liburnic.so"))
 			return 0;
 	}
-	ur_tool_error("no libibverbs.so.1 beside %s: build or install urnic",
+	ur_tool_error("no libibverbs.so.1 with liburnic.so beside %s: build or "
+		      "install urnic",
 		      exe);
 	return -ENOENT;
+}
+
+bool ur_tool_urnicd(char *path)
+{
+	const char *exe = own_directory();
+	char tmp[2 * PATH_MAX];
+
+	if (!exe)
+		return false;
+	snprintf(tmp, sizeof(tmp), "%s/" UR_URNICD_RELATIVE, exe);
+	return realpath(tmp, path);
 }
 
 /* Put `first` before what is there already (which a nested run has put). */
@@ -135,12 +161,18 @@ static uint32_t selection(const struct ur_config *config)
 
 	for (uint32_t i = 0; i < config->count; i++) {
 		const struct ur_dev_spec *s = &config->devices[i];
-		char text[sizeof(s->name) + sizeof(s->netdev) + 32];
+		char text[sizeof(s->name) +
+			  (size_t)UR_DEV_MAX_PORTS * (IF_NAMESIZE + 1) + 32];
+		size_t n;
 
 		if (!ur_dev_name_enabled(s->name))
 			continue;
-		snprintf(text, sizeof(text), "%s/%d/%u/%s\n", s->name,
-			 (int)s->kind, s->index, s->netdev);
+		n = (size_t)snprintf(text, sizeof(text), "%s/%d/%u", s->name,
+				     (int)s->kind, s->index);
+		for (uint32_t k = 0; k < s->nports; k++)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "/%s",
+					      s->ports[k].netdev);
+		snprintf(text + n, sizeof(text) - n, "\n");
 		for (const char *c = text; *c; c++)
 			hash = (hash ^ (uint8_t)*c) * 16777619u;
 	}
@@ -205,7 +237,7 @@ static int exec_program(char **argv)
 static int set_up(bool view)
 {
 	char libs[PATH_MAX];
-	int err = find_libs(libs);
+	int err = ur_tool_libs(libs);
 
 	if (err)
 		return err;

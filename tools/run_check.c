@@ -219,6 +219,36 @@ static void check_names(const struct ur_file *f, const char *needed)
 	     "with that one it sees no device: have it load the bare name");
 }
 
+static void warn_static(const struct ur_file *f)
+{
+	const char *view = ur_file_names_view(f);
+	char what[128];
+
+	snprintf(what, sizeof(what),
+		 view ? "is statically linked, so it sees no device and no %s, "
+			"which it names"
+		      : "is statically linked, so it sees no device%s",
+		 view ? view : "");
+	warn(f->path, what, "link it with the shared libibverbs.so.1");
+}
+
+/* The view of /sys and /dev is made of functions of the C library. */
+static void check_view(const struct ur_file *f)
+{
+	const char *view = ur_file_is_go(f) ? ur_file_names_view(f) : NULL;
+	char what[128];
+
+	if (!view)
+		return;
+	snprintf(what, sizeof(what),
+		 "is a program of Go and opens %s by system calls of its own, "
+		 "so it sees the system's",
+		 view);
+	warn(f->path, what,
+	     "have it read below $URNIC_SYSFS, or open devices "
+	     "by libibverbs.so.1");
+}
+
 /* 0, or the exit status if its loader is missing. */
 static int check_elf(const struct ur_file *f, const struct ur_elf *elf)
 {
@@ -228,8 +258,7 @@ static int check_elf(const struct ur_file *f, const struct ur_elf *elf)
 		return 0;
 	}
 	if (!*elf->loader) {
-		warn(f->path, "is statically linked, so it sees no device",
-		     "link it with the shared libibverbs.so.1");
+		warn_static(f);
 		return 0;
 	}
 	if (access(elf->loader, X_OK)) {
@@ -244,6 +273,7 @@ static int check_elf(const struct ur_file *f, const struct ur_elf *elf)
 	if (elf->rpath)
 		check_rpath(f, elf->rpath);
 	check_names(f, elf->needed);
+	check_view(f);
 	return 0;
 }
 

@@ -2,7 +2,6 @@
 /* urnic show: what the processes that use the adapter are doing. */
 #include <errno.h>
 #include <json-c/json.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +9,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ask.h"
 #include "client/ipc_io.h"
-#include "client/trust.h"
 #include "show_text.h"
 #include "urnic.h"
 
-#define WAIT_MS	   2000
 #define REPORT_MAX (64u << 20)
 
 static const char usage[] =
@@ -23,37 +21,6 @@ static const char usage[] =
 	"Lists the processes of this network namespace that use urnic, with\n"
 	"their queue pairs, memory regions and counters (of other users'\n"
 	"processes: only pid and name).\n";
-
-/* Send a request and wait for its reply. */
-/* with: a descriptor that goes along; -1: none. */
-static int ask_with(int conn, struct ur_ipc_msg *m, int with,
-		    int fds[UR_IPC_MAX_FDS])
-{
-	struct pollfd p = { .fd = conn, .events = POLLIN };
-	static uint32_t seq;
-	unsigned int nfds;
-	int err;
-
-	m->seq = ++seq;
-	err = ur_ipc_send(conn, m, &with, with >= 0 ? 1 : 0);
-	while (!err) {
-		if (poll(&p, 1, WAIT_MS) <= 0)
-			return -ETIMEDOUT;
-		err = ur_ipc_recv(conn, m, fds, &nfds);
-		if (!err && m->seq == seq)
-			return 0;
-		if (!err)
-			ur_ipc_close_fds(fds, UR_IPC_MAX_FDS);
-		else if (err == -EAGAIN)
-			err = 0;
-	}
-	return err;
-}
-
-static int ask(int conn, struct ur_ipc_msg *m, int fds[UR_IPC_MAX_FDS])
-{
-	return ask_with(conn, m, -1, fds);
-}
 
 static struct json_object *slots_json(const struct ur_ipc_msg *m)
 {
@@ -136,7 +103,7 @@ static int collect_processes(int conn, struct json_object *list)
 
 	for (;;) {
 		m.type = UR_IPC_NEXT;
-		err = ask(conn, &m, fds);
+		err = ur_ask(conn, &m, fds);
 		if (err)
 			return err;
 		if (m.type == UR_IPC_PROCESS)
@@ -147,36 +114,14 @@ static int collect_processes(int conn, struct json_object *list)
 	}
 }
 
-static int refused(const struct ur_ipc_msg *m)
-{
-	ur_tool_error("urnicd: %s", m->text);
-	return -EACCES;
-}
-
-static int collect(int conn, int proof, struct json_object *doc)
+static int collect(int conn, struct json_object *doc)
 {
 	struct json_object *list = json_object_new_array();
-	struct ur_ipc_msg m = {
-		.type = UR_IPC_HELLO,
-		.version = UR_IPC_VERSION,
-		.role = UR_IPC_ROLE_TOOL,
-	};
+	struct ur_ipc_msg m = { .type = UR_IPC_SHOW };
 	int fds[UR_IPC_MAX_FDS];
-	int err = ask_with(conn, &m, proof, fds);
+	int err = ur_ask(conn, &m, fds);
 
 	json_object_object_add(doc, "processes", list);
-	if (!err && m.type == UR_IPC_ERROR)
-		return refused(&m);
-	if (!err && proof >= 0 && geteuid() != 0 &&
-	    !ur_trust_is_proven(proof)) {
-		ur_tool_error("urnicd is not trusted: %s",
-			      ur_trust_advice(UR_TRUST_UNKNOWN_UID));
-		return -EACCES;
-	}
-	if (!err) {
-		m.type = UR_IPC_SHOW;
-		err = ask(conn, &m, fds);
-	}
 	if (err)
 		return err;
 	if (m.type == UR_IPC_SUMMARY)
@@ -189,31 +134,9 @@ static int collect(int conn, int proof, struct json_object *doc)
 	return collect_processes(conn, list);
 }
 
-/* A user may query a daemon that runs as that user or as root. */
-static int connect_daemon(int *proof)
-{
-	int fd = ur_ipc_connect();
-	enum ur_trust trust;
-	pid_t pid;
-	uid_t uid;
-
-	if (fd < 0 || ur_ipc_peer(fd, &pid, &uid))
-		return fd;
-	*proof = -1;
-	trust = ur_trust_urnicd(uid, pid);
-	if (trust == UR_TRUST_IF_PROVEN)
-		*proof = ur_trust_ask();
-	if (trust == UR_TRUST_YES || *proof >= 0 || geteuid() == 0)
-		return fd;
-	close(fd);
-	ur_tool_error("urnicd is run by uid %u (pid %d): %s", (unsigned int)uid,
-		      (int)pid, ur_trust_advice(uid));
-	return -EACCES;
-}
-
 static int fill(struct json_object *doc)
 {
-	int proof = -1, conn = connect_daemon(&proof), err;
+	int conn = ur_ask_open(), err;
 
 	if (conn == -ECONNREFUSED) {
 		json_object_object_add(doc, "daemon", NULL);
@@ -223,10 +146,8 @@ static int fill(struct json_object *doc)
 	}
 	if (conn < 0)
 		return conn;
-	err = collect(conn, proof, doc);
+	err = collect(conn, doc);
 	close(conn);
-	if (proof >= 0)
-		close(proof);
 	return err;
 }
 

@@ -19,6 +19,7 @@
 
 /* Where the devices' own directories are. */
 #define IBDEV "class/infiniband/%s"
+#define PORT  IBDEV "/ports/%u"
 #define UVERB "class/infiniband_verbs/uverbs%u"
 
 /* What is said of a kind of device. */
@@ -258,31 +259,32 @@ static void write_verbs(struct tree *t)
 	put_link(t, "/dev/null", name);
 }
 
-static void write_port(struct tree *t, const struct ur_port_attr *p)
+static void write_port(struct tree *t, uint32_t port)
 {
+	const char *name = t->dev->name;
+	struct ur_port_attr p;
 	char text[32];
 
-	put(t, p->active ? "4: ACTIVE" : "1: DOWN", IBDEV "/ports/1/state",
-	    t->dev->name);
-	put(t, p->active ? "5: LinkUp" : "3: Disabled",
-	    IBDEV "/ports/1/phys_state", t->dev->name);
-	put(t, ur_tool_rate(p->speed_mbps), IBDEV "/ports/1/rate",
-	    t->dev->name);
-	snprintf(text, sizeof(text), "0x%x", t->is->by_address ? p->lid : 0);
-	put(t, text, IBDEV "/ports/1/lid", t->dev->name);
-	put(t, "0", IBDEV "/ports/1/lid_mask_count", t->dev->name);
-	put(t, "0x0", IBDEV "/ports/1/sm_lid", t->dev->name);
-	put(t, "0", IBDEV "/ports/1/sm_sl", t->dev->name);
+	ur_dev_port(t->dev, port, &p);
+	put(t, p.active ? "4: ACTIVE" : "1: DOWN", PORT "/state", name, port);
+	put(t, p.active ? "5: LinkUp" : "3: Disabled", PORT "/phys_state", name,
+	    port);
+	put(t, ur_tool_rate(p.speed_mbps), PORT "/rate", name, port);
+	snprintf(text, sizeof(text), "0x%x", t->is->by_address ? p.lid : 0);
+	put(t, text, PORT "/lid", name, port);
+	put(t, "0", PORT "/lid_mask_count", name, port);
+	put(t, "0x0", PORT "/sm_lid", name, port);
+	put(t, "0", PORT "/sm_sl", name, port);
 	snprintf(text, sizeof(text), "0x%08x", t->is->cap_flags);
-	put(t, text, IBDEV "/ports/1/cap_mask", t->dev->name);
-	put(t, "Ethernet", IBDEV "/ports/1/link_layer", t->dev->name);
+	put(t, text, PORT "/cap_mask", name, port);
+	put(t, "Ethernet", PORT "/link_layer", name, port);
 	if (!t->is->by_address)
 		return;
 	snprintf(text, sizeof(text), "0x%04x", UR_PKEY_DEFAULT);
-	put(t, text, IBDEV "/ports/1/pkeys/0", t->dev->name);
+	put(t, text, PORT "/pkeys/0", name, port);
 }
 
-static void write_gid_value(struct tree *t, unsigned int i,
+static void write_gid_value(struct tree *t, uint32_t port, unsigned int i,
 			    const uint8_t gid[16])
 {
 	char text[48];
@@ -291,7 +293,7 @@ static void write_gid_value(struct tree *t, unsigned int i,
 	for (int k = 0; k < 16; k += 2)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, "%s%02x%02x",
 			      k ? ":" : "", gid[k], gid[k + 1]);
-	put(t, text, IBDEV "/ports/1/gids/%u", t->dev->name, i);
+	put(t, text, PORT "/gids/%u", t->dev->name, port, i);
 }
 
 /* The interfaces that have an address show the device below them. */
@@ -305,55 +307,63 @@ static void write_interface(struct tree *t, const struct ur_gid *g)
 }
 
 /* Type and interface of an empty entry cannot be read: so it has none. */
-static void write_gid(struct tree *t, unsigned int i, const struct ur_gid *g)
+static void write_gid(struct tree *t, uint32_t port, unsigned int i,
+		      const struct ur_gid *g)
 {
 	const char *name = t->dev->name;
 
-	write_gid_value(t, i, g->addr);
+	write_gid_value(t, port, i, g->addr);
 	if (ur_addr_is_zero(g->addr)) {
-		gone(t, IBDEV "/ports/1/gid_attrs/types/%u", name, i);
-		gone(t, IBDEV "/ports/1/gid_attrs/ndevs/%u", name, i);
+		gone(t, PORT "/gid_attrs/types/%u", name, port, i);
+		gone(t, PORT "/gid_attrs/ndevs/%u", name, port, i);
 		return;
 	}
-	put(t, t->is->gid_type, IBDEV "/ports/1/gid_attrs/types/%u", name, i);
-	put(t, g->ifname, IBDEV "/ports/1/gid_attrs/ndevs/%u", name, i);
+	put(t, t->is->gid_type, PORT "/gid_attrs/types/%u", name, port, i);
+	put(t, g->ifname, PORT "/gid_attrs/ndevs/%u", name, port, i);
 }
 
-static void write_gids(struct tree *t)
+static void write_mac_gid(struct tree *t, uint32_t port)
 {
+	const char *name = t->dev->name;
 	uint8_t mac[16];
 	struct ur_gid gid;
 
+	ur_dev_mac_gid(t->dev, port, mac);
+	write_gid_value(t, port, 0, mac);
+	put(t, t->is->gid_type, PORT "/gid_attrs/types/0", name, port);
+	ur_dev_mac_netdev(t->dev, port, &gid);
+	if (ur_addr_is_zero(gid.addr))
+		gone(t, PORT "/gid_attrs/ndevs/0", name, port);
+	else
+		put(t, gid.ifname, PORT "/gid_attrs/ndevs/0", name, port);
+}
+
+static void write_gids(struct tree *t, uint32_t port)
+{
+	struct ur_gid gid;
+
 	for (unsigned int i = 0; i < UR_GID_TABLE_LEN; i++) {
-		ur_dev_gid(t->dev, i, &gid);
+		ur_dev_gid(t->dev, port, i, &gid);
 		if (t->is->by_address)
-			write_gid(t, i, &gid);
+			write_gid(t, port, i, &gid);
 		if (!ur_addr_is_zero(gid.addr))
 			write_interface(t, &gid);
 	}
-	if (t->is->by_address)
-		return;
-	ur_dev_mac_gid(t->dev, mac);
-	write_gid_value(t, 0, mac);
-	put(t, t->is->gid_type, IBDEV "/ports/1/gid_attrs/types/0",
-	    t->dev->name);
-	ur_dev_mac_netdev(t->dev, &gid);
-	if (ur_addr_is_zero(gid.addr))
-		gone(t, IBDEV "/ports/1/gid_attrs/ndevs/0", t->dev->name);
-	else
-		put(t, gid.ifname, IBDEV "/ports/1/gid_attrs/ndevs/0",
-		    t->dev->name);
+	if (!t->is->by_address)
+		write_mac_gid(t, port);
 }
 
 static bool has_interface(struct tree *t, const char *name)
 {
 	struct ur_gid gid;
 
-	for (unsigned int i = 0; i < UR_GID_TABLE_LEN; i++) {
-		ur_dev_gid(t->dev, i, &gid);
-		if (!ur_addr_is_zero(gid.addr) && strcmp(gid.ifname, name) == 0)
-			return true;
-	}
+	for (uint32_t port = 1; port <= t->dev->spec.nports; port++)
+		for (unsigned int i = 0; i < UR_GID_TABLE_LEN; i++) {
+			ur_dev_gid(t->dev, port, i, &gid);
+			if (!ur_addr_is_zero(gid.addr) &&
+			    strcmp(gid.ifname, name) == 0)
+				return true;
+		}
 	return false;
 }
 
@@ -429,18 +439,18 @@ int ur_sysfs_write(const char *root, struct ur_dev *dev)
 		.dev = dev,
 		.is = &personalities[dev->kind],
 	};
-	struct ur_port_attr port;
 
 	if (mkdir(root, 0755) && errno != EEXIST)
 		return -errno;
-	put_dir(&t, IBDEV "/ports/1/gid_attrs/types", dev->name);
-	put_dir(&t, IBDEV "/ports/1/gid_attrs/ndevs", dev->name);
 	write_node(&t);
 	write_device(&t);
 	write_verbs(&t);
-	ur_dev_port(dev, &port);
-	write_port(&t, &port);
-	write_gids(&t);
+	for (uint32_t port = 1; port <= dev->spec.nports; port++) {
+		put_dir(&t, PORT "/gid_attrs/types", dev->name, port);
+		put_dir(&t, PORT "/gid_attrs/ndevs", dev->name, port);
+		write_port(&t, port);
+		write_gids(&t, port);
+	}
 	forget_interfaces(&t);
 	return t.err;
 }

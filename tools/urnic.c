@@ -18,7 +18,11 @@ static const struct {
 	{ "run", ur_cmd_run, "run a program on the urnic adapter" },
 	{ "devices", ur_cmd_devices, "list the adapter and its addresses" },
 	{ "show", ur_cmd_show, "list processes, their QPs and counters" },
+	{ "explain", ur_cmd_explain, "say why something failed or stalls" },
+	{ "doctor", ur_cmd_doctor, "say what to change on this machine" },
 	{ "check-config", ur_cmd_check_config, "check a file of devices" },
+	{ "enable", ur_cmd_enable, "put urnic in front for all programs" },
+	{ "disable", ur_cmd_disable, "take that back" },
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

@@ -3,13 +3,27 @@
 #ifndef UR_TOOLS_URNIC_H
 #define UR_TOOLS_URNIC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Subcommands: argv[0] is their name; the result is the exit status. */
 int ur_cmd_run(int argc, char **argv);
 int ur_cmd_devices(int argc, char **argv);
 int ur_cmd_show(int argc, char **argv);
+int ur_cmd_explain(int argc, char **argv);
+int ur_cmd_doctor(int argc, char **argv);
 int ur_cmd_check_config(int argc, char **argv);
+int ur_cmd_enable(int argc, char **argv);
+int ur_cmd_disable(int argc, char **argv);
+
+/*
+ * The directory of the libraries of this installation or build tree, in
+ * PATH_MAX bytes; -ENOENT was reported.
+ */
+int ur_tool_libs(char *dir);
+
+/* The urnicd of this installation, in PATH_MAX bytes; false: there is none. */
+bool ur_tool_urnicd(char *path);
 
 /* One line to stderr, "urnic: ", and a newline. */
 void ur_tool_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

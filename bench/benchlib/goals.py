@@ -7,8 +7,8 @@ least (or at most) the factor; without anything to compare, the figure itself.
 
 import itertools
 
-from benchlib.plan import (KIB, LOOPBACK, LOSSES, LOSSY, MANY, MEMORY, MIB,
-                           NETWORK, PORTS, SLEEPING, THREADS)
+from benchlib.plan import (AT_ONCE, KIB, LOOPBACK, LOSSES, LOSSY, MANY,
+                           MEMORY, MIB, NETWORK, PORTS, SLEEPING, THREADS)
 from benchlib import sleepers
 from benchlib.samples import cell, less_is_better
 
@@ -137,10 +137,10 @@ def network(scene):
             yield Goal(f'{what}', c('urnic0', what, 1), limit)
         yield Goal('ibv_reg_mr of 1 GiB', c('urnic0', 'ibv_reg_mr cost',
                                             2 ** 30), 20, strict=True)
-        for who in ('urnic0', 'urniw0'):
-            for op, size in (('connections', 64), ('setup', 1)):
-                yield Goal(f'{who} {op}, TCP', c(who, op, size), None,
-                           [c('TCP', op, size)])
+        for who, n in itertools.product(('urnic0', 'urniw0'), AT_ONCE):
+            for op, factor in (('connections', 0.5), ('setup', 2.5)):
+                yield Goal(f'{who} {op}, {n} at once, TCP', c(who, op, n),
+                           factor, [c('TCP', op, n)])
 
 
 # What of the bandwidth without loss is to be left.

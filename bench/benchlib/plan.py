@@ -21,6 +21,7 @@ LAT_GOAL = (8,)
 BW_GOAL = (8, 64, 64 * KIB, MIB)
 QPS = (16, 256)
 THREADS = (1, 2, 4, 8)
+AT_ONCE = (1, 16, 1000)  # connections
 MANY = 4096  # whose send queues are short: one completion queue has them all
 
 
@@ -211,7 +212,7 @@ def network(s):
                                   ('urnic0', 'rdma', 'urnic0'),
                                   ('urniw0', 'rdma', 'urniw0')):
             yield Probe(s, f'{who} connections',
-                        p.connections(s, who, kind, device))
+                        p.connections(s, who, kind, AT_ONCE, device))
         yield Probe(s, 'urnic0 costs', p.costs(s, 'urnic0'))
 
 

@@ -56,7 +56,9 @@ def name_of(name):
     """A cell in words, without its scene."""
     _, who, op, size, qps = parts(name)
     said = f'{who} {op}'
-    if op.split()[-1] not in BESIDE or size >= MIB:
+    if op.split()[-1] in ('connections', 'setup'):
+        said += f', {size} at once'
+    elif op.split()[-1] not in BESIDE or size >= MIB:
         said += f' {chart.bytes_text(size)}'
     if 'thread' in op:
         return f'{said}, {qps}'
@@ -289,9 +291,9 @@ class Run:
         if not out:
             return []
         return ['## Beside the data path', '',
-                'Connections: 64 at once; setup: one after the other, until '
-                'the first byte came.', ''] + head('', 'median', 'unit') + \
-            out + ['']
+                'Connections by rdma_cm, and by TCP; setup: from the first '
+                'call until the first byte came.', ''] + \
+            head('', 'median', 'unit') + out + ['']
 
     def markdown(self):
         met, missed = self.tally()

@@ -109,9 +109,12 @@ class World:
 
     def environment(self, extra):
         env = dict(os.environ, URNIC_IDLE=KEEP_DAEMON,
-                   BENCH_CORES=','.join(map(str, self.cores)))
+                   BENCH_CORES=self.pair_of_cores() if self.pin else '')
         env.update(extra or {})
         return env
+
+    def pair_of_cores(self):
+        return ','.join(map(str, self.cores))
 
     def _wrap(self, host, core, argv):
         argv = [str(a) for a in argv]
@@ -218,7 +221,8 @@ class World:
         """Where the host has put our two cores just now."""
         r = subprocess.run([self.own('mem_store'), '-t', '0.004'],
                            stdout=subprocess.PIPE, text=True, check=True,
-                           env=self.environment(None))
+                           env=dict(self.environment(None),
+                                    BENCH_CORES=self.pair_of_cores()))
         ns = json.loads(r.stdout)['median_us'] * 1e3
         return next(name for limit, name in PLACES if ns < limit)
 

@@ -21,6 +21,7 @@
  */
 #include "base/guard.h"
 
+#include <cpuid.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -340,6 +341,73 @@ int ur_guard_cmp_swap64(void *addr, uint64_t compare, uint64_t swap,
 	struct atomic_args a = { .compare = compare, .operand = swap };
 
 	return guarded_atomic(do_cmp_swap, addr, a, old);
+}
+
+struct swap_args {
+	uint64_t *seen;
+	const uint64_t *to;
+};
+
+static void do_cmp_swap32(void *addr, const void *args, size_t size)
+{
+	const struct swap_args *a = args;
+	uint32_t seen = (uint32_t)a->seen[0];
+
+	__asm__ volatile("lock cmpxchgl %2, (%1)"
+			 : "+a"(seen)
+			 : "r"(addr), "r"((uint32_t)a->to[0])
+			 : "memory", "cc");
+	a->seen[0] = seen;
+}
+
+static void do_cmp_swap64(void *addr, const void *args, size_t size)
+{
+	const struct swap_args *a = args;
+
+	__asm__ volatile("lock cmpxchgq %2, (%1)"
+			 : "+a"(a->seen[0])
+			 : "r"(addr), "r"(a->to[0])
+			 : "memory", "cc");
+}
+
+static void do_cmp_swap128(void *addr, const void *args, size_t size)
+{
+	const struct swap_args *a = args;
+	uint64_t low = a->seen[0], high = a->seen[1];
+
+	__asm__ volatile("lock cmpxchg16b (%2)"
+			 : "+a"(low), "+d"(high)
+			 : "r"(addr), "b"(a->to[0]), "c"(a->to[1])
+			 : "memory", "cc");
+	a->seen[0] = low;
+	a->seen[1] = high;
+}
+
+/* NOLINTNEXTLINE(readability-non-const-parameter): written through `a` */
+int ur_guard_cmp_swap(void *addr, size_t len, uint64_t seen[2],
+		      const uint64_t to[2])
+{
+	const struct swap_args a = { .seen = seen, .to = to };
+	guarded_fn *fn = len == 4   ? do_cmp_swap32
+			 : len == 8 ? do_cmp_swap64
+				    : do_cmp_swap128;
+
+	return ur_guard_call(fn, addr, &a, len);
+}
+
+static bool has_swap16;
+
+/* Once: a hypervisor may intercept CPUID, which then takes microseconds. */
+__attribute__((constructor)) static void swap16_init(void)
+{
+	unsigned int a, b, c, d;
+
+	has_swap16 = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_CMPXCHG16B);
+}
+
+bool ur_guard_has_swap16(void)
+{
+	return has_swap16;
 }
 
 #define CHAIN_MAX 4

@@ -16,6 +16,7 @@
 #ifndef UR_BASE_GUARD_H
 #define UR_BASE_GUARD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,6 +43,15 @@ int ur_guard_crc32c(uint32_t *crc, const void *src, size_t len); /* CRC-32C */
 int ur_guard_fetch_add64(void *addr, uint64_t add, uint64_t *old);
 int ur_guard_cmp_swap64(void *addr, uint64_t compare, uint64_t swap,
 			uint64_t *old);
+
+/*
+ * Compare and swap of `len` bytes: 4, 8, or 16 if ur_guard_has_swap16(), aligned
+ * to their number; words in native byte order, that of the lower address first.
+ * `seen` holds the expected value, and gets the old one.  0 or -EFAULT.
+ */
+int ur_guard_cmp_swap(void *addr, size_t len, uint64_t seen[2],
+		      const uint64_t to[2]);
+bool ur_guard_has_swap16(void);
 
 /*
  * True if every page of the range is mapped readable, with want_write also

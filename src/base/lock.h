@@ -2,9 +2,8 @@
 /*
  * The lock of control-path objects; queues and lanes use latches (latch.h), in
  * the same order. Waiters sleep in the kernel: on a machine with few cores the
- * holder may be off the CPU, and a spinning waiter would take its time. Order,
- * outermost first: lane > qp.sq / qp.rq / srq > cq > channel, event queue > mr
- * table > window.
+ * holder may be off the CPU, and a spinning waiter would take its time. The order
+ * is in docs/locks.md.
  */
 #ifndef UR_BASE_LOCK_H
 #define UR_BASE_LOCK_H

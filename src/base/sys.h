@@ -118,6 +118,16 @@ static inline int ur_sys_poll(struct pollfd *fds, nfds_t n, int ms)
 	return (int)UR_SYS(poll, fds, n, ms);
 }
 
+/* t becomes the time that was left. */
+static inline int ur_sys_ppoll(struct pollfd *fds, nfds_t n, struct timespec *t)
+{
+#ifdef UR_SYS_BY_NAME
+	return ppoll(fds, n, t, NULL);
+#else
+	return (int)syscall(SYS_ppoll, fds, n, t, NULL, 0);
+#endif
+}
+
 static inline int ur_sys_nanosleep(const struct timespec *t)
 {
 	return (int)UR_SYS(nanosleep, t, NULL);

@@ -146,7 +146,7 @@ static long running(int fd)
 	text[len] = '\0';
 	for (int i = 0; i < 3 && at; i++)
 		at = strchr(at + (i > 0), ' ');
-	return at ? strtol(at, NULL, 10) : 0;
+	return at && strchr(at, '/') ? strtol(at, NULL, 10) : 0;
 }
 
 /* glibc reads three files for it. */
@@ -163,12 +163,12 @@ static long processors(void)
 }
 
 /* Reading files is a cancellation point, which polling must not be. */
-static bool sample(void)
+static uint32_t sample(void)
 {
 	static _Atomic int file = -1;
 	int fd = atomic_load_explicit(&file, memory_order_acquire);
 	int none = -1, state;
-	bool many;
+	long threads, per;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	if (fd < 0) {
@@ -179,24 +179,31 @@ static bool sample(void)
 			fd = none;
 		}
 	}
-	many = running(fd) > processors();
+	threads = running(fd);
+	per = processors();
 	pthread_setcancelstate(state, NULL);
-	return many;
+	return threads > per ? (uint32_t)((threads + per - 1) / per) : 1;
 }
 
-bool ur_sched_is_oversubscribed(uint64_t now_ns)
+static _Atomic uint32_t last_load = 1;
+
+uint32_t ur_sched_last_load(void)
+{
+	return atomic_load_explicit(&last_load, memory_order_relaxed);
+}
+
+uint32_t ur_sched_load(uint64_t now_ns)
 {
 	static _Atomic uint64_t sampled_ns;
-	static _Atomic bool oversubscribed;
 	uint64_t last = atomic_load_explicit(&sampled_ns, memory_order_relaxed);
-	bool many = atomic_load_explicit(&oversubscribed, memory_order_relaxed);
+	bool many = ur_sched_last_load() > 1;
 
 	/* Where many processes do so, reading it often is part of the load. */
 	if (!last || now_ns - last >= (many ? SAMPLE_MANY_NS : SAMPLE_NS)) {
 		atomic_store_explicit(&sampled_ns, now_ns,
 				      memory_order_relaxed);
-		atomic_store_explicit(&oversubscribed, sample(),
+		atomic_store_explicit(&last_load, sample(),
 				      memory_order_relaxed);
 	}
-	return atomic_load_explicit(&oversubscribed, memory_order_relaxed);
+	return ur_sched_last_load();
 }

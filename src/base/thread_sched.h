@@ -51,10 +51,19 @@ void ur_sched_unlock(struct ur_sched_lock *l);
 uint64_t ur_sched_sleep(uint64_t ns);
 
 /*
- * Are there more runnable threads than cores, as sampled within the last
- * millisecond (of CLOCK_MONOTONIC)? Then spinning may keep the awaited thread
- * off its core.
+ * Runnable threads of the machine for each of its processors, rounded up; at least
+ * 1.  Sampled within the last millisecond (of CLOCK_MONOTONIC), or, while it was
+ * more than 1, the last 16 ms.
  */
-bool ur_sched_is_oversubscribed(uint64_t now_ns);
+uint32_t ur_sched_load(uint64_t now_ns);
+
+/* The last sample of any thread; reads neither clock nor file. */
+uint32_t ur_sched_last_load(void);
+
+/* Then spinning may keep the awaited thread off its core. */
+static inline bool ur_sched_is_oversubscribed(uint64_t now_ns)
+{
+	return ur_sched_load(now_ns) > 1;
+}
 
 #endif

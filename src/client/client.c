@@ -35,6 +35,7 @@ static struct ur_client *client_create(void)
 		return NULL;
 	c->fd = -1;
 	c->proof_fd = -1;
+	c->record_fd = -1;
 	c->store[0] = -1;
 	c->store[1] = -1;
 	c->epfd = epoll_create1(EPOLL_CLOEXEC);
@@ -246,6 +247,17 @@ void ur_client_exit_acks(struct ur_client *c, const struct ur_timewait *acks,
 		(void)ur_ipc_send(c->fd, &m, &c->exit_file.fd, 1);
 	if (c->exit_file.map)
 		ur_exit_file_acks(&c->exit_file, acks, n);
+	ur_unlock(&c->lock);
+}
+
+void ur_client_record(struct ur_client *c, int fd)
+{
+	struct ur_ipc_msg m = { .type = UR_IPC_RECORD };
+
+	ur_lock(&c->lock);
+	c->record_fd = fd;
+	if (!ur_client_is_alone(c))
+		ur_client_conn_tell(c, &m, &c->record_fd, 1);
 	ur_unlock(&c->lock);
 }
 

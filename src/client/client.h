@@ -146,6 +146,12 @@ void ur_client_exit_acks(struct ur_client *c, const struct ur_timewait *acks,
 			 uint32_t n);
 
 /*
+ * Hand the flight recorder's file (client/record_file.h) to urnicd, now and after
+ * each restart of it.  The descriptor stays the caller's, until c is closed.
+ */
+void ur_client_record(struct ur_client *c, int fd);
+
+/*
  * XRC domains that processes share (urnicd/xrcd.c).  open: the file that fd
  * shows, which stays the caller's; flags as enum ur_xrcd_flags.  -EAGAIN,
  * -EINVAL, -EBADF as ibv_open_xrcd(3); -EOPNOTSUPP: alone, or not a file that

@@ -134,6 +134,9 @@ static int send_claims(struct ur_client *c)
 	m.type = UR_IPC_EXIT_FILE;
 	if (!err && c->exit_file.map)
 		err = say(c, &m, &c->exit_file.fd, 1);
+	m.type = UR_IPC_RECORD;
+	if (!err && c->record_fd >= 0)
+		err = say(c, &m, &c->record_fd, 1);
 	return err;
 }
 

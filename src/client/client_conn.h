@@ -104,6 +104,7 @@ struct ur_client {
 	ur_client_on_peer_fn on_peer;
 	void *peer_arg;
 	struct ur_exit_file exit_file; /* handed to each daemon */
+	int record_fd;		       /* the same; -1: none */
 	_Atomic bool taken; /* by ur_client_take(): another thread polls */
 
 	/* The reply that a request waits for. */

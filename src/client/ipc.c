@@ -118,6 +118,8 @@ static const struct {
 	[UR_IPC_TCP_LEASE] = { F_HANDLE, FD_1 },
 	[UR_IPC_TCP_LEASED] = { F_ERROR, FD_0 },
 	[UR_IPC_TCP_PUT] = { F_HANDLE, FD_0 },
+	[UR_IPC_RECORD] = { 0, FD_1 },
+	[UR_IPC_RECORD_NEXT] = { F_ID, FD_0 },
 };
 
 static bool known(unsigned int type)

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UR_IPC_VERSION 7u
+#define UR_IPC_VERSION 8u
 #define UR_IPC_MAX     3072u /* bytes of the longest message */
 #define UR_IPC_TEXT    256u  /* with the final zero */
 #define UR_IPC_COMM    16u   /* with the final zero */
@@ -55,6 +55,8 @@ enum ur_ipc_type {
 	UR_IPC_TCP_LEASE,
 	UR_IPC_TCP_LEASED,
 	UR_IPC_TCP_PUT,
+	UR_IPC_RECORD,
+	UR_IPC_RECORD_NEXT,
 	UR_IPC_TYPES,
 };
 

@@ -104,7 +104,8 @@ int ur_qp1_send(struct ur_qp1 *q, const struct ur_cm_dgram *d)
 	memcpy(t->src, d->src, 16);
 	memcpy(t->dst, d->dst, 16);
 	t->scope_id = d->scope_id;
-	t->tclass = d->tclass;
+	/* Nothing reduces the rate of MADs. */
+	t->tclass = (uint8_t)(d->tclass & ~UR_ECN_MASK);
 	t->hop_limit = d->hop_limit;
 	t->dqpn = QP1;
 	t->npkts = 1;
@@ -181,7 +182,8 @@ bool ur_qp1_check(struct ur_qp1 *q, const struct ur_rx *rx,
 	memcpy(out->mad, mad, UR_CM_MAD_LEN);
 	/* Only a link-local address needs its interface. */
 	out->scope_id = rx->dst[0] == 0xfe ? rx->scope_id : 0;
-	out->tclass = rx->tclass;
+	/* Answers have its DSCP, not its mark. */
+	out->tclass = (uint8_t)(rx->tclass & ~UR_ECN_MASK);
 	out->hop_limit = rx->hop_limit;
 	return true;
 }

@@ -6,6 +6,7 @@
 
 #include "cm/internal.h"
 
+/* The caller knows the device, and so the port of the path's address. */
 #define PORT 1
 
 void ur_cm_path_av(const struct ur_cm_id *id, const struct ur_cm_path *path,

@@ -94,7 +94,7 @@ static void bind_to_ports(struct ur_config *c)
 		struct ur_dev_spec *d = &c->devices[i];
 
 		if (d->port)
-			ur_config_ifname(c, d->port - 1, d->netdev);
+			ur_config_ifname(c, d->port - 1, d->ports[0].netdev);
 	}
 }
 

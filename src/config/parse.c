@@ -124,22 +124,28 @@ static bool take_kind(struct ur_parse *p)
 	return true;
 }
 
+bool ur_parse_both_bound(struct ur_parse *p, size_t at)
+{
+	return ur_json_fail_at(&p->j, at,
+			       "expected \"ports\", \"port\", \"interface\" or "
+			       "\"addresses\", found two of them");
+}
+
+/* In a device, of its only port. */
 static bool take_interface(struct ur_parse *p)
 {
-	static const char what[] = "the name of a network interface";
-	struct ur_dev_spec *d = p->dev;
 	size_t at = ur_json_mark(&p->j);
 
-	if (d->naddrs)
-		return ur_json_fail_at(&p->j, at,
-				       "expected \"interface\" or "
-				       "\"addresses\", found both");
-	if (!ur_json_string(&p->j, d->netdev, sizeof(d->netdev), what))
-		return false;
-	if (!*d->netdev || strpbrk(d->netdev, "/: \t\n") ||
-	    !strcmp(d->netdev, ".") || !strcmp(d->netdev, ".."))
-		return ur_json_unexpected(&p->j, at, what);
-	return true;
+	return p->has_ports ? ur_parse_both_bound(p, at)
+			    : ur_parse_interface(p);
+}
+
+static bool take_addresses(struct ur_parse *p)
+{
+	size_t at = ur_json_mark(&p->j);
+
+	return p->has_ports ? ur_parse_both_bound(p, at)
+			    : ur_parse_addresses(p);
 }
 
 bool ur_parse_addr(const char *text, uint8_t gid[16])
@@ -158,47 +164,6 @@ bool ur_parse_is_unicast(const uint8_t gid[16])
 	if (ur_addr_is_v4(gid))
 		return gid[12] != 0 && gid[12] < 224;
 	return !ur_addr_is_zero(gid) && gid[0] != 0xff;
-}
-
-static bool take_address(struct ur_parse *p)
-{
-	static const char what[] = "an IPv4 or IPv6 address in quotes";
-	struct ur_dev_spec *d = p->dev;
-	size_t at = ur_json_mark(&p->j);
-	char text[INET6_ADDRSTRLEN];
-	uint8_t gid[16];
-
-	if (d->naddrs == UR_GID_TABLE_LEN)
-		return ur_json_fail_at(&p->j, at,
-				       "expected at most %u addresses, "
-				       "found more",
-				       UR_GID_TABLE_LEN);
-	if (!ur_json_string(&p->j, text, sizeof(text), what))
-		return false;
-	if (!ur_parse_addr(text, gid) || !ur_parse_is_unicast(gid))
-		return ur_json_unexpected(&p->j, at, what);
-	memcpy(d->addrs[d->naddrs++], gid, sizeof(gid));
-	return true;
-}
-
-static bool take_addresses(struct ur_parse *p)
-{
-	size_t at = ur_json_mark(&p->j);
-
-	if (ur_dev_spec_is_bound(p->dev))
-		return ur_json_fail_at(&p->j, at,
-				       "expected \"interface\" or "
-				       "\"addresses\", found both");
-	if (!ur_json_open_array(&p->j, "a list of addresses"))
-		return false;
-	while (ur_json_element(&p->j))
-		if (!take_address(p))
-			return false;
-	if (!p->j.failed && !p->dev->naddrs)
-		return ur_json_fail_at(&p->j, at,
-				       "expected at least one address, "
-				       "found an empty list");
-	return !p->j.failed;
 }
 
 static bool take_mtu(struct ur_parse *p)
@@ -352,16 +317,15 @@ static bool take_personality(struct ur_parse *p)
 	return UR_PARSE_OBJECT(p, keys, "an object");
 }
 
-/* "port" excludes "interface" and "addresses", and needs the backend "dpdk". */
+/* "port" excludes "ports", "interface" and "addresses", and needs the backend
+ * "dpdk". */
 static bool check_backend(struct ur_parse *p)
 {
-	struct ur_dev_spec *d = p->dev;
+	const struct ur_dev_spec *d = p->dev;
 	bool port = p->port_name_at[p->c->count] != 0;
 
-	if (port && (d->naddrs || ur_dev_spec_is_bound(d)))
-		return ur_json_fail_at(&p->j, p->dev_at,
-				       "expected \"port\", \"interface\" or "
-				       "\"addresses\", found two of them");
+	if (port && !ur_dev_spec_takes_all(d))
+		return ur_parse_both_bound(p, p->dev_at);
 	if (p->has_backend && p->backend_dpdk != port)
 		return ur_json_fail_at(&p->j, p->dev_at,
 				       port ? "expected the backend \"dpdk\" "
@@ -372,7 +336,7 @@ static bool check_backend(struct ur_parse *p)
 	return true;
 }
 
-/* Required keys; one device of a kind per interface. */
+/* Required keys, and what has to be the device's alone. */
 static bool check_device(struct ur_parse *p)
 {
 	struct ur_dev_spec *d = p->dev;
@@ -388,18 +352,9 @@ static bool check_device(struct ur_parse *p)
 	if (!check_backend(p))
 		return false;
 	d->rank = 0;
-	for (const struct ur_dev_spec *o = p->c->devices; o < d; o++) {
-		if (o->kind != d->kind)
-			continue;
-		d->rank++;
-		if (*d->netdev && !strcmp(o->netdev, d->netdev))
-			return ur_json_fail_at(
-				&p->j, p->dev_at,
-				"expected one device of a kind on an "
-				"interface, found %s and %s on %s",
-				o->name, d->name, d->netdev);
-	}
-	return true;
+	for (const struct ur_dev_spec *o = p->c->devices; o < d; o++)
+		d->rank += o->kind == d->kind;
+	return ur_parse_check_bindings(p);
 }
 
 static bool take_device(struct ur_parse *p)
@@ -410,6 +365,7 @@ static bool take_device(struct ur_parse *p)
 		{ "interface", take_interface },
 		{ "addresses", take_addresses },
 		{ "port", ur_parse_dev_port },
+		{ "ports", ur_parse_dev_ports },
 		{ "mtu", take_mtu },
 		{ "backend", take_backend },
 		{ "limits", take_limits },
@@ -419,6 +375,7 @@ static bool take_device(struct ur_parse *p)
 	p->dev_at = ur_json_mark(&p->j);
 	p->has_kind = false;
 	p->has_backend = false;
+	p->has_ports = false;
 	if (p->c->count == UR_MAX_DEVICES)
 		return ur_json_fail_at(&p->j, p->dev_at,
 				       "expected at most %u devices, "
@@ -427,6 +384,7 @@ static bool take_device(struct ur_parse *p)
 	p->dev = &p->c->devices[p->c->count];
 	ur_dev_spec_default(p->dev, UR_DEV_ROCE);
 	p->dev->name[0] = '\0';
+	p->bind = &p->dev->ports[0];
 	p->dev->index = p->c->count;
 	if (!UR_PARSE_OBJECT(p, keys, "a device, an object") ||
 	    !check_device(p))

@@ -19,6 +19,8 @@ struct ur_parse {
 	bool has_kind;		 /* keys read of it so far */
 	bool has_backend;
 	bool backend_dpdk;
+	bool has_ports;
+	struct ur_dev_bind *bind; /* of the device's port being read */
 	/* The name of its port and its position, resolved at the end: ports may
 	 * follow devices. */
 	char port_name[UR_MAX_DEVICES][UR_PORT_NAME_LEN];
@@ -48,6 +50,17 @@ bool ur_parse_name(struct ur_parse *p, char *buf, size_t cap);
 /* As a GID: IPv4 is mapped. False: not an address. */
 bool ur_parse_addr(const char *text, uint8_t gid[16]);
 bool ur_parse_is_unicast(const uint8_t gid[16]);
+
+/* Bindings (bind.c): values of the keys "interface" and "addresses" for
+ * p->bind, and of a device's "ports"; what the file's devices may not share,
+ * of a device that was read. */
+bool ur_parse_interface(struct ur_parse *p);
+bool ur_parse_addresses(struct ur_parse *p);
+bool ur_parse_dev_ports(struct ur_parse *p);
+bool ur_parse_check_bindings(struct ur_parse *p);
+
+/* The error of a device that has two of the keys that exclude each other. */
+bool ur_parse_both_bound(struct ur_parse *p, size_t at);
 
 /* Ports (port.c): values of the keys "ports", "eal_args", "sock_name", and of
  * a device's "port". */

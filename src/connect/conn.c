@@ -220,10 +220,8 @@ bool ur_conn_addr_any(const struct sockaddr_storage *addr)
 /* An unbound device has all addresses, even those too new for its GID table. */
 static bool has_addr(struct ur_adapter *a, const uint8_t gid[16])
 {
-	const struct ur_dev_spec *s = &a->dev.spec;
-
-	return (!ur_dev_spec_is_bound(s) && !s->naddrs) ||
-	       ur_dev_gid_index(&a->dev, gid) >= 0;
+	return ur_dev_spec_takes_all(&a->dev.spec) ||
+	       ur_dev_has_addr(&a->dev, gid);
 }
 
 struct ur_adapter *ur_conn_owner(const struct ur_conn *listener,
@@ -254,7 +252,7 @@ void ur_conn_set_local(struct ur_conn *c, const uint8_t gid[16])
 static void check_address(struct ur_conn *c)
 {
 	struct ur_conn_event ev = { .type = UR_CONN_ADDR_CHANGE };
-	bool gone = ur_dev_gid_index(&c->adapter->dev, c->local) < 0;
+	bool gone = !ur_dev_has_addr(&c->adapter->dev, c->local);
 
 	if (gone && !c->moved && ur_conn_post(c, &ev))
 		return;

@@ -181,10 +181,11 @@ static void iw_options(struct ur_conn *c)
  * Always SO_REUSEADDR, as the kernel's driver: a server that starts again
  * must not wait for old connections; two that listen still exclude each other.
  */
-static int set_up(const struct iw_conn *i, const struct sockaddr_storage *a,
+static int set_up(struct iw_conn *i, const struct sockaddr_storage *a,
 		  bool port)
 {
-	bool any = ur_sockaddr_port(a) == 0;
+	bool late = !port && ur_sockaddr_port(a) == 0;
+	bool early = false;
 	int err = ur_sockopt_set(i->fd, SOL_SOCKET, SO_REUSEADDR, 1);
 
 	if (!err && a->ss_family == AF_INET6)
@@ -193,14 +194,17 @@ static int set_up(const struct iw_conn *i, const struct sockaddr_storage *a,
 	if (err)
 		return err;
 	apply_options(i, a->ss_family);
-	if (!port && any && ur_conn_addr_any(a))
+	i->port = ur_sockaddr_port(a);
+	if (late && ur_conn_addr_any(a))
 		return 0;
-	if (!port && any)
-		(void)ur_sockopt_set(i->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT,
-				     1);
-	return bind(i->fd, (const struct sockaddr *)a, ur_sockaddr_len(a))
-		       ? -errno
-		       : 0;
+	if (late)
+		early = ur_sockopt_set(i->fd, IPPROTO_IP,
+				       IP_BIND_ADDRESS_NO_PORT, 1) != 0;
+	if (bind(i->fd, (const struct sockaddr *)a, ur_sockaddr_len(a)))
+		return -errno;
+	if (early) /* the kernel has chosen a port now */
+		iw_learn_address(i);
+	return 0;
 }
 
 int iw_open_socket(struct iw_conn *i, const struct sockaddr_storage *a,
@@ -231,9 +235,9 @@ void iw_set_local(struct iw_conn *i, const struct sockaddr_storage *a)
 
 void iw_learn_address(struct iw_conn *i)
 {
-	struct sockaddr_storage a = { .ss_family = 0 }, peer;
+	struct sockaddr_storage a = { .ss_family = 0 };
 
-	iw_ends(i, &a, &peer);
+	iw_ends(i, &a, NULL);
 	if (!a.ss_family)
 		return;
 	i->port = ur_sockaddr_port(&a);
@@ -278,7 +282,9 @@ static int bind_locked(struct iw_conn *i, struct sockaddr_storage *addr)
 		err = bind_late(i, addr);
 	if (err)
 		return err;
-	if (i->fd >= 0)
+	if (i->fd >= 0 && i->c.opts.active)
+		iw_set_local(i, addr); /* the port: iw_open_socket() */
+	else if (i->fd >= 0)
 		iw_learn_address(i);
 	ur_sockaddr_set_port(addr, i->port);
 	i->from = *addr;

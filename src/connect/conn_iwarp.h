@@ -96,8 +96,8 @@ void iw_conn_set_fd(struct iw_conn *i, int fd);
 /* A child is seen, answered or gone: the listener has room for another. */
 void iw_child_leaves(struct iw_conn *i);
 
-/* A socket bound to a; `port`: even if only the kernel's choice is asked for,
- * else it chooses when connecting. */
+/* A socket bound to a, and i->port; `port`: even if only the kernel's choice is
+ * asked for, else it chooses when connecting. */
 int iw_open_socket(struct iw_conn *i, const struct sockaddr_storage *a,
 		   bool port);
 int iw_take_port(struct iw_conn *i); /* for i->from, which the socket has */
@@ -117,7 +117,7 @@ int iw_stream_listen(struct iw_conn *l);
 int iw_stream_watch(struct iw_conn *l); /* a listener that is not paused */
 void iw_stream_pause(struct iw_conn *l);
 void iw_stream_listen_end(struct iw_conn *l);
-/* The connection's ends, as the kernel tells them of a socket. */
+/* The connection's ends, AF_UNSPEC if unknown; peer may be NULL. */
 void iw_ends(const struct iw_conn *i, struct sockaddr_storage *local,
 	     struct sockaddr_storage *peer);
 /* send() and recv() of either kind; -errno. */

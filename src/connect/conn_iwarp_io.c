@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* iWARP connections in the CM thread: TCP, MPA and their timers. */
 #include <errno.h>
-#include <poll.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -18,6 +18,7 @@
  * own, and for hosts whose tcp_syn_retries are many. */
 #define CALL_TIMEOUT_NS	  150000000000u
 #define PAUSE_NS	  10000000u
+#define LOCAL_CC	  "reno" /* every kernel has it, without privileges */
 
 /* URNIC_MPA_CRC=0: we do not ask for CRCs (the peer still may). */
 struct ur_mpa_config iw_mpa_config(const struct ur_cm_param *param, uint8_t rev)
@@ -131,6 +132,18 @@ static void unmap(struct sockaddr_storage *a)
 	memcpy(a, &v4, sizeof(v4));
 }
 
+/* Within a host.  A failure leaves the host's choice, which works as well. */
+static void choose_congestion_control(const struct iw_conn *i,
+				      const struct sockaddr_storage *peer)
+{
+	uint8_t gid[16];
+
+	ur_addr_from_sockaddr(gid, peer);
+	if (!i->stream && !memcmp(gid, i->c.local, sizeof(gid)))
+		(void)setsockopt(i->fd, IPPROTO_TCP, TCP_CONGESTION, LOCAL_CC,
+				 sizeof(LOCAL_CC) - 1);
+}
+
 static void ask(struct iw_conn *i)
 {
 	struct ur_conn_event ev = { .type = UR_CONN_REQUEST, .conn = &i->c };
@@ -142,6 +155,7 @@ static void ask(struct iw_conn *i)
 	unmap(&ev.src);
 	unmap(&ev.dst);
 	iw_set_local(i, &ev.src);
+	choose_congestion_control(i, &ev.dst);
 	ev.adapter = ur_conn_owner(&l->c, i->c.local);
 	if (!ev.adapter) {
 		iw_fail(i, -EADDRNOTAVAIL);
@@ -302,14 +316,14 @@ static void read_all(struct iw_conn *i, int *err)
 	}
 }
 
-void iw_converse(struct iw_conn *i)
+static void converse(struct iw_conn *i, bool read)
 {
 	uint32_t events = EPOLLIN;
 	int err = 0;
 
 	if (!send_all(i, &err))
 		events = EPOLLOUT;
-	else
+	else if (read)
 		read_all(i, &err);
 	if (err)
 		iw_fail(i, err == -EPIPE ? -ECONNRESET : err);
@@ -317,6 +331,16 @@ void iw_converse(struct iw_conn *i)
 		follow(i, events);
 }
 
+void iw_converse(struct iw_conn *i)
+{
+	converse(i, true);
+}
+
+/*
+ * The peer's answer cannot be there yet, and the set reports a socket as long
+ * as it is readable.  A stream's descriptor, though, was made not readable by
+ * ur_stream_heard() before this, and with it an end that had come already.
+ */
 void iw_called(struct iw_conn *i, int err)
 {
 	if (err) {
@@ -324,8 +348,9 @@ void iw_called(struct iw_conn *i, int err)
 		return;
 	}
 	iw_learn_address(i);
+	choose_congestion_control(i, &i->to);
 	i->state = IW_TALKING;
-	iw_converse(i);
+	converse(i, i->stream != NULL);
 }
 
 /*
@@ -469,14 +494,23 @@ static bool is_answer(int err)
 	       err == EHOSTUNREACH || err == ENETUNREACH;
 }
 
-/* On the same host it is there already, though the kernel does not say so. */
-static int await_connection(struct iw_conn *i)
+static int call_socket(const struct iw_conn *i)
 {
-	struct pollfd p = { .fd = i->fd, .events = POLLOUT };
+	return connect(i->fd, (const struct sockaddr *)&i->to,
+		       ur_sockaddr_len(&i->to))
+		       ? -errno
+		       : 0;
+}
 
-	if (poll(&p, 1, 0) != 1)
+/* On the same host it is connected by now, which only a second call reports.
+ * The call has begun: how it fails is reported by an event. */
+static int call_goes_on(struct iw_conn *i)
+{
+	int err = call_socket(i);
+
+	if (err == -EALREADY)
 		return iw_start_watching(i, EPOLLOUT);
-	iw_called(i, iw_connect_result(i));
+	iw_called(i, err);
 	return 0;
 }
 
@@ -504,16 +538,12 @@ int iw_call(struct iw_conn *i, uint8_t rev)
 	arm(i, now + CALL_TIMEOUT_NS);
 	if (done)
 		return iw_start_watching(i, EPOLLIN);
-	if (connect(i->fd, (struct sockaddr *)&i->to,
-		    ur_sockaddr_len(&i->to)) == 0) {
-		iw_called(i, 0);
-		return 0;
-	}
-	if (errno == EINPROGRESS)
-		return await_connection(i);
-	if (!is_answer(errno))
-		return -errno;
-	iw_fail(i, -errno);
+	err = call_socket(i);
+	if (err == -EINPROGRESS)
+		return call_goes_on(i);
+	if (err && !is_answer(-err))
+		return err;
+	iw_called(i, err);
 	return 0;
 }
 /* NOLINTEND(misc-no-recursion) */

@@ -33,15 +33,20 @@ void iw_ends(const struct iw_conn *i, struct sockaddr_storage *local,
 	struct ur_stack_end ours, theirs;
 
 	local->ss_family = AF_UNSPEC;
-	peer->ss_family = AF_UNSPEC;
+	if (peer)
+		peer->ss_family = AF_UNSPEC;
 	if (!i->stream) {
 		(void)getsockname(i->fd, (struct sockaddr *)local, &llen);
-		(void)getpeername(i->fd, (struct sockaddr *)peer, &plen);
+		if (peer)
+			(void)getpeername(i->fd, (struct sockaddr *)peer,
+					  &plen);
 		return;
 	}
 	ur_stream_ends(i->stream, &ours, &theirs);
 	ur_sockaddr_from_gid(ours.addr, ours.scope, ours.port, local);
-	ur_sockaddr_from_gid(theirs.addr, theirs.scope, theirs.port, peer);
+	if (peer)
+		ur_sockaddr_from_gid(theirs.addr, theirs.scope, theirs.port,
+				     peer);
 }
 
 ssize_t iw_send_bytes(const struct iw_conn *i, const void *p, size_t len)
@@ -93,11 +98,10 @@ void iw_stream_drop(struct iw_conn *i)
  * the port number that it has, or 0. */
 static int find_source(const struct iw_conn *i, struct sockaddr_storage *src)
 {
-	struct sockaddr_storage peer;
 	uint16_t port;
 	int err;
 
-	iw_ends(i, src, &peer);
+	iw_ends(i, src, NULL);
 	if (src->ss_family == AF_UNSPEC)
 		return -ENOTCONN;
 	if (!ur_conn_addr_any(src))
@@ -213,13 +217,13 @@ void iw_stream_pause(struct iw_conn *l)
 
 int iw_stream_listen(struct iw_conn *l)
 {
-	struct sockaddr_storage a, peer;
+	struct sockaddr_storage a;
 	uint32_t families = IPV4;
 	const uint8_t *addr;
 	struct ur_stack_end at;
 	int err;
 
-	iw_ends(l, &a, &peer);
+	iw_ends(l, &a, NULL);
 	end_of(&a, &at);
 	if (a.ss_family == AF_INET6)
 		families = l->c.opts.afonly ? IPV6 : IPV4 | IPV6;

@@ -96,7 +96,7 @@ int ur_conn_resolve(struct ur_conn *c, const struct sockaddr_storage *src,
 	if (ur_conn_is_dead(c))
 		return -ENODEV;
 	ur_addr_from_sockaddr(gid, dst);
-	if (ur_dev_gid_index(&c->adapter->dev, gid) >= 0)
+	if (ur_dev_has_addr(&c->adapter->dev, gid))
 		return 0;
 	err = ur_neigh_check(src, dst);
 	if (err != -ENODATA)

@@ -117,7 +117,7 @@ static bool is_local(struct ur_conn_roce *rc, const uint8_t gid[16])
 {
 	struct ur_dev *dev = &rc->conn.adapter->dev;
 
-	return ur_bind_is_any(gid) || ur_dev_gid_index(dev, gid) >= 0;
+	return ur_bind_is_any(gid) || ur_dev_has_addr(dev, gid);
 }
 
 /* A port that others may share, or that is named, is asked of urnicd. */
@@ -276,7 +276,7 @@ static int path_of(struct ur_conn_roce *rc, const struct sockaddr_storage *from,
 	};
 	ur_addr_from_sockaddr(path->local, from);
 	ur_addr_from_sockaddr(path->remote, dst);
-	if (ur_dev_gid_index(dev, path->local) < 0)
+	if (!ur_dev_has_addr(dev, path->local))
 		return -EADDRNOTAVAIL;
 	path->mtu = (uint8_t)ur_dev_path_mtu(dev, path->local);
 	return 0;
@@ -426,13 +426,16 @@ void ur_conn_roce_established(struct ur_cm_roce *rt, uint32_t qpn)
 	ur_cm_roce_flush(rt);
 }
 
+/* An address that has gone counts as one of port 1. */
 static void complete_av(struct ur_conn_roce *rc, struct ur_av *av)
 {
-	int index = ur_dev_gid_index(&rc->conn.adapter->dev, av->sgid);
+	int index;
 
+	av->port_num = 1;
+	index = ur_dev_gid_find(&rc->conn.adapter->dev, av->sgid,
+				&av->port_num);
 	av->sgid_index = index < 0 ? 0 : (uint8_t)index;
 	av->is_global = true;
-	av->port_num = 1;
 }
 
 static int roce_qp_attr(struct ur_conn *c, enum ur_qp_state state,
@@ -446,8 +449,10 @@ static int roce_qp_attr(struct ur_conn *c, enum ur_qp_state state,
 	ur_unlock(&c->cmt->lock);
 	if (!err && (*mask & UR_QP_AV))
 		complete_av(rc, &attr->av);
-	if (!err && (*mask & UR_QP_ALT_PATH))
+	if (!err && (*mask & UR_QP_ALT_PATH)) {
 		complete_av(rc, &attr->alt_av);
+		attr->alt_port_num = attr->alt_av.port_num;
+	}
 	return err;
 }
 
@@ -515,7 +520,7 @@ static enum ur_cm_apr take_alt_path(struct ur_conn_roce *rc,
 			    .hop_limit = ev->path.hop_limit };
 	struct ur_cm_info info;
 
-	if (ur_dev_gid_index(&rc->conn.adapter->dev, ev->path.local) < 0)
+	if (!ur_dev_has_addr(&rc->conn.adapter->dev, ev->path.local))
 		return UR_CM_APR_INVALID_GID;
 	memcpy(av.sgid, ev->path.local, 16);
 	memcpy(av.dgid, ev->path.remote, 16);

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/timer.h"
+#include "core/cross.h"
 #include "core/ringmem.h"
 
 static uint32_t load(const _Atomic uint32_t *p)
@@ -45,6 +46,7 @@ int ur_cq_init(struct ur_cq *cq, uint32_t cqe, struct ur_evq *channel,
 	ur_latch_init(&cq->lock);
 	atomic_init(&cq->fire_at_ns, UR_NEVER);
 	ur_list_init(&cq->moderated);
+	ur_list_init(&cq->waiting);
 	cq->channel = channel;
 	cq->async = async;
 	cq->object = object;
@@ -52,10 +54,21 @@ int ur_cq_init(struct ur_cq *cq, uint32_t cqe, struct ur_evq *channel,
 	return 0;
 }
 
+static void disarm(struct ur_cq *cq)
+{
+	if (load(&cq->armed) != UR_CQ_IDLE)
+		atomic_fetch_sub_explicit(&cq->channel->armed, 1,
+					  memory_order_relaxed);
+	store(&cq->armed, UR_CQ_IDLE);
+	cq->mod_seen = 0;
+	atomic_store_explicit(&cq->fire_at_ns, UR_NEVER, memory_order_relaxed);
+}
+
 int ur_cq_fini(struct ur_cq *cq)
 {
 	if (atomic_load(&cq->users) != 0)
 		return -EBUSY;
+	disarm(cq);
 	ur_evq_drain(cq->channel, &cq->source);
 	ur_evq_drain(cq->async, &cq->async_source);
 	ur_ring_put(cq->ring_source, cq->ring, ring_bytes(cq->mask),
@@ -121,9 +134,7 @@ int ur_cq_set_ring_source(struct ur_cq *cq, const struct ur_ring_source *source)
 
 static void disarm_and_signal(struct ur_cq *cq)
 {
-	store(&cq->armed, UR_CQ_IDLE);
-	cq->mod_seen = 0;
-	atomic_store_explicit(&cq->fire_at_ns, UR_NEVER, memory_order_relaxed);
+	disarm(cq);
 	ur_evq_post(cq->channel, &cq->event);
 }
 
@@ -190,6 +201,9 @@ bool ur_cq_push(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited)
 	if (room) {
 		cq->ring[tail & cq->mask] = *cqe;
 		store(&cq->tail, tail + 1);
+		cq->pushed++;
+		if (__builtin_expect(cq->waited_for, 0))
+			ur_cross_reached(cq, cqe);
 		armed = load(&cq->armed);
 		if ((armed == UR_CQ_ARMED_ANY ||
 		     (armed == UR_CQ_ARMED_SOLICITED && solicited)) &&
@@ -230,10 +244,21 @@ void ur_cq_arm(struct ur_cq *cq, bool solicited_only)
 	if (!cq->channel)
 		return;
 	ur_latch_lock(&cq->lock);
+	if (load(&cq->armed) == UR_CQ_IDLE)
+		atomic_fetch_add_explicit(&cq->channel->armed, 1,
+					  memory_order_relaxed);
 	/* IBTA 11.4.2.2: a request for any completion is not weakened. */
 	if (!solicited_only || load(&cq->armed) != UR_CQ_ARMED_ANY)
 		store(&cq->armed,
 		      solicited_only ? UR_CQ_ARMED_SOLICITED : UR_CQ_ARMED_ANY);
+	ur_latch_unlock(&cq->lock);
+}
+
+void ur_cq_take_idle(struct ur_cq *cq, struct ur_ev *out)
+{
+	ur_latch_lock(&cq->lock);
+	disarm(cq);
+	ur_evq_deliver(cq->channel, &cq->event, out);
 	ur_latch_unlock(&cq->lock);
 }
 

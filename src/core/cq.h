@@ -7,7 +7,8 @@
  * lost: ur_cq_push() on an armed queue disarms and signals. Arming looks
  * forward only (IBTA 11.4.2.2): a program polls once more after arming, before
  * it sleeps. Programs rely on that: ibv_rc_pingpong treats an event without a
- * new entry as an error.
+ * new entry as an error. Only of a channel that does not block there may be such
+ * an event (ur_cq_take_idle()).
  */
 #ifndef UR_CORE_CQ_H
 #define UR_CORE_CQ_H
@@ -27,6 +28,7 @@ struct ur_qp;
 enum ur_cqe_owner {
 	UR_CQE_QP = 0,
 	UR_CQE_SRQ, /* one with a CQ of its own (XRC, tag matching) */
+	UR_CQE_DCT, /* a target of DC */
 	UR_CQE_RAW, /* a QP or work queue that receives raw packets */
 };
 
@@ -79,21 +81,28 @@ struct ur_cq {
 	_Atomic uint32_t armed; /* enum ur_cq_armed; written under lock */
 	bool overrun;
 	_Atomic bool ignore_overrun; /* written under lock; see ur_cq_push() */
+	bool waited_for;	     /* `waiting` may have members; lock */
 	bool stamped; /* constant: the application may read the entries' ts_ns */
+	/* Entries that it has had; with ignore_overrun those lost too; lock. */
+	uint64_t pushed;
 	/* Moderation (ur_cq_moderate()); lock. */
 	uint32_t mod_count; /* 0: none */
 	uint32_t mod_seen;  /* completions that would have signalled */
 	uint64_t mod_period_ns;
-	_Atomic uint64_t fire_at_ns;	  /* UR_NEVER: no signal is pending */
-	struct ur_list moderated;	  /* the engine's, under its lock */
-	struct ur_evq *channel;		  /* NULL: none */
-	struct ur_evq *async;		  /* receives CQ_ERR; NULL: none */
+	_Atomic uint64_t fire_at_ns; /* UR_NEVER: no signal is pending */
+	struct ur_list moderated;    /* the engine's, under its lock */
+	struct ur_evq *channel;	     /* NULL: none */
+	struct ur_evq *async;	     /* receives CQ_ERR; NULL: none */
+	/* Cross-channel queue pairs that wait for completions (core/cross.h);
+	 * lock. */
+	struct ur_list waiting;
 	struct ur_ev event;		  /* its entry in the channel's queue */
 	struct ur_ev_source source;	  /* completion events */
 	struct ur_ev_source async_source; /* asynchronous events */
 	void *object;			  /* the ABI layer's ibv_cq */
-	_Atomic uint64_t lanes; /* bit i: lane i has a QP on this queue */
-	_Atomic uint32_t users; /* QPs attached: destroying needs 0 */
+	_Atomic uint64_t lanes;	   /* bit i: lane i has a QP on this queue */
+	_Atomic uint64_t armed_ns; /* the engine's: when it was last armed */
+	_Atomic uint32_t users;	   /* QPs attached: destroying needs 0 */
 	/* Threads that yield, since they polled and the lane was taken */
 	_Atomic uint32_t yielders;
 	/* The ring's source; NULL: default memory. */
@@ -177,6 +186,10 @@ static inline bool ur_cq_is_empty(const struct ur_cq *cq)
  * Without a channel it does nothing.
  */
 void ur_cq_arm(struct ur_cq *cq, bool solicited_only);
+
+/* Takes an event without a completion: the queue is not armed afterwards, as
+ * after any event. */
+void ur_cq_take_idle(struct ur_cq *cq, struct ur_ev *out);
 
 /*
  * Signal an armed queue only after `count` completions or `period_us` after the

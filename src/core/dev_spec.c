@@ -24,6 +24,7 @@ void ur_dev_spec_default(struct ur_dev_spec *s, enum ur_dev_kind kind)
 {
 	*s = (struct ur_dev_spec){ .kind = kind,
 				   .index = kind,
+				   .nports = 1,
 				   .max_mtu = UR_MTU_CODE_MAX,
 				   .vendor_id = VENDOR_ID,
 				   .vendor_part_id = VENDOR_PART_ID,

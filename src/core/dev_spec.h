@@ -11,6 +11,7 @@
 #define UR_MAX_DEVICES	 16u /* per process */
 #define UR_DEV_NAME_LEN	 64u
 #define UR_DEV_FW_LEN	 64u
+#define UR_DEV_MAX_PORTS 4u
 
 /* Protocol of a device. By default there is one device of each kind, in this
  * order. */
@@ -39,15 +40,23 @@ struct ur_dev_limits {
 #undef UR_DEV_LIMIT_FIELD
 };
 
+/* A port of the device, and the addresses that it has: those of an interface,
+ * or given ones, or, where neither is named, every address of the host. */
+struct ur_dev_bind {
+	char netdev[IF_NAMESIZE]; /* "": no interface */
+	uint32_t naddrs;	  /* 0: no given ones */
+	uint8_t addrs[UR_GID_TABLE_LEN][16];
+};
+
 struct ur_dev_spec {
 	char name[UR_DEV_NAME_LEN];
 	enum ur_dev_kind kind;
-	uint32_t index;		  /* in the list of devices */
-	uint32_t rank;		  /* among those of its kind */
-	char netdev[IF_NAMESIZE]; /* bound to that interface; "": to none */
-	uint32_t naddrs;	  /* bound to these addresses; 0: to none */
-	uint8_t addrs[UR_GID_TABLE_LEN][16];
-	/* On that port of urnic's own, from 1; 0: on kernel sockets. */
+	uint32_t index;	 /* in the list of devices */
+	uint32_t rank;	 /* among those of its kind */
+	uint32_t nports; /* at least 1 */
+	struct ur_dev_bind ports[UR_DEV_MAX_PORTS]; /* port number 1 first */
+	/* On that port of urnic's own, from 1; 0: on kernel sockets. Such a
+	 * device has one port, bound to the host's side of it. */
 	uint32_t port;
 	uint8_t max_mtu; /* code of the largest path MTU */
 	uint32_t vendor_id;
@@ -68,9 +77,24 @@ const char *ur_dev_default_name(enum ur_dev_kind kind);
 /* URNIC_DEVICES is a comma-separated list of enabled devices; unset: all. */
 bool ur_dev_name_enabled(const char *name);
 
+static inline bool ur_dev_bind_is_bound(const struct ur_dev_bind *b)
+{
+	return b->netdev[0] != '\0';
+}
+
+/* Is a port of it bound to an interface? */
 static inline bool ur_dev_spec_is_bound(const struct ur_dev_spec *s)
 {
-	return s->netdev[0] != '\0';
+	for (uint32_t i = 0; i < s->nports; i++)
+		if (ur_dev_bind_is_bound(&s->ports[i]))
+			return true;
+	return false;
+}
+
+/* Has it every address of the host? Then it has one port. */
+static inline bool ur_dev_spec_takes_all(const struct ur_dev_spec *s)
+{
+	return !ur_dev_spec_is_bound(s) && !s->ports[0].naddrs;
 }
 
 #endif

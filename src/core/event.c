@@ -5,11 +5,16 @@
  * an entry under the lock.  Invariant, under the lock:
  *
  *   count of the eventfd + deferred + counts that takers hold
- *   == entries + stale
+ *   == entries + stale + counts of the kernel
  *
  * A drain removes entries and as many counts.  Counts that takers hold already
  * become stale; the next takers discard that many and read again.  Counts are
  * interchangeable, so it does not matter which taker does so.
+ *
+ * The kernel may add counts without an entry at any time (engine/chanpoll.c).
+ * ur_evq_take_polled() reads all counts, and writes back as many as there are
+ * entries.  Where blocking takers hold counts, that may be too many, which wakes a
+ * thread once too often, but never too few.
  *
  * Deferred counts are added by their threads after they have released other
  * locks; a queue is not destroyed before.
@@ -25,6 +30,9 @@
 
 #include "base/log.h"
 #include "base/sys.h"
+
+/* So many counts are read at a time, in case the application adds some. */
+#define COUNTS_MAX 256u
 
 /* Queues to which this thread has to add counts. */
 static __thread struct {
@@ -46,6 +54,11 @@ int ur_evq_init(struct ur_evq *q)
 	if (fd < 0)
 		return -errno;
 	q->fd = fd;
+	atomic_init(&q->armed, 0);
+	atomic_init(&q->polled_lanes, 0);
+	atomic_init(&q->spins, 0);
+	q->inner = false;
+	atomic_init(&q->blocks, false);
 	q->stale = 0;
 	q->deferred = 0;
 	q->deferring = 0;
@@ -95,17 +108,23 @@ static void count_add(struct ur_evq *q, uint64_t n)
 		       errno);
 }
 
-/* Remove up to n counts, without blocking whatever the descriptor's mode. */
-static uint32_t count_take(struct ur_evq *q, uint32_t n)
+/* Without blocking, whatever the descriptor's mode. */
+static bool count_read(const struct ur_evq *q)
 {
 	uint64_t one;
 	struct iovec iov = { .iov_base = &one, .iov_len = sizeof(one) };
+
+	return ur_sys_read_now(q->fd, &iov) == sizeof(one);
+}
+
+/* Remove up to n counts. */
+static uint32_t count_take(struct ur_evq *q, uint32_t n)
+{
 	uint32_t i = n < q->deferred ? n : q->deferred;
 
 	q->deferred -= i;
-	for (; i < n; i++)
-		if (ur_sys_read_now(q->fd, &iov) != sizeof(one))
-			break;
+	while (i < n && count_read(q))
+		i++;
 	return i;
 }
 
@@ -210,24 +229,26 @@ void ur_evq_post_async(struct ur_evq *q, enum ur_event_type type,
 	ur_evq_post(q, ev);
 }
 
-/* The holder of a count gets the oldest entry, unless the count is stale. */
-static bool take_locked(struct ur_evq *q, struct ur_ev *out)
+/* A copy for the application. */
+static void deliver(const struct ur_ev *ev, struct ur_ev *out)
 {
-	struct ur_ev *ev;
-
-	if (q->stale) {
-		q->stale--;
-		return false;
-	}
-	if (ur_list_empty(&q->queue))
-		return false; /* the application wrote to the descriptor */
-	ev = ur_container_of(q->queue.next, struct ur_ev, node);
 	*out = *ev;
 	ur_list_init(&out->node);
 	out->pending = 0;
 	out->owned = false;
 	if (ev->source)
 		ev->source->delivered++;
+}
+
+/* Removes the oldest entry. */
+static bool take_entry(struct ur_evq *q, struct ur_ev *out)
+{
+	struct ur_ev *ev;
+
+	if (ur_list_empty(&q->queue))
+		return false;
+	ev = ur_container_of(q->queue.next, struct ur_ev, node);
+	deliver(ev, out);
 	if (ev->pending > 1) {
 		/* To the end of the queue, so that no source starves others. */
 		ev->pending--;
@@ -237,6 +258,19 @@ static bool take_locked(struct ur_evq *q, struct ur_ev *out)
 		ev_unlink(ev);
 	}
 	return true;
+}
+
+/*
+ * The holder of a count gets the oldest entry, unless the count is stale.  Without
+ * an entry the kernel or the application has added the count.
+ */
+static bool take_locked(struct ur_evq *q, struct ur_ev *out)
+{
+	if (q->stale) {
+		q->stale--;
+		return false;
+	}
+	return take_entry(q, out);
 }
 
 int ur_evq_take(struct ur_evq *q, struct ur_ev *out)
@@ -274,6 +308,35 @@ bool ur_evq_take_now(struct ur_evq *q, struct ur_ev *out)
 		taken = take_locked(q, out);
 	ur_unlock(&q->lock);
 	return taken;
+}
+
+bool ur_evq_take_polled(struct ur_evq *q, struct ur_ev *out, bool *readable)
+{
+	uint32_t n = 0, entries = 0;
+	bool taken;
+
+	ur_lock(&q->lock);
+	while (n < COUNTS_MAX && count_read(q))
+		n++;
+	ur_list_for_each(node, &q->queue)
+		entries += ur_container_of(node, struct ur_ev, node)->pending;
+	taken = take_entry(q, out);
+	entries -= taken;
+	if (q->deferred > entries)
+		q->deferred = entries;
+	entries -= q->deferred;
+	if (n && entries)
+		count_add(q, n < entries ? n : entries);
+	ur_unlock(&q->lock);
+	*readable = n;
+	return taken;
+}
+
+void ur_evq_deliver(struct ur_evq *q, const struct ur_ev *ev, struct ur_ev *out)
+{
+	ur_lock(&q->lock);
+	deliver(ev, out);
+	ur_unlock(&q->lock);
 }
 
 void ur_evq_ack(struct ur_evq *q, struct ur_ev_source *source, uint32_t n)

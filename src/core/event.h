@@ -29,6 +29,17 @@ struct ur_evq {
 	uint32_t deferring; /* threads that defer counts; lock */
 	pid_t pid;	    /* the process that added them */
 	int fd;
+	_Atomic uint32_t armed; /* CQs that are */
+	/*
+	 * A program polls fd, and the kernel adds counts without an entry when
+	 * packets come (engine/chanpoll.c).  Bit i: it may do so for lane i;
+	 * never cleared.
+	 */
+	_Atomic uint64_t polled_lanes;
+	/* Armings, and polls of armed CQs, since the last call for an event. */
+	_Atomic uint32_t spins;
+	bool inner;	     /* constant: its threads sleep in ur_wait_poll() */
+	_Atomic bool blocks; /* the last call without an event did */
 	/* Bit i: lane i of the channel's adapter raises events here; only
 	 * grows (ur_adapter_feed()). */
 	_Atomic uint64_t feeders;
@@ -117,6 +128,16 @@ bool ur_evq_has(struct ur_evq *q);
  * that this thread has posted since ur_evq_defer_wakes() needs no system call.
  */
 bool ur_evq_take_now(struct ur_evq *q, struct ur_ev *out);
+
+/*
+ * The same where the kernel adds counts without an entry (polled_lanes): removes
+ * those that are there.  Without an event, *readable: the descriptor was.
+ */
+bool ur_evq_take_polled(struct ur_evq *q, struct ur_ev *out, bool *readable);
+
+/* Take an event of `ev` that was not posted. */
+void ur_evq_deliver(struct ur_evq *q, const struct ur_ev *ev,
+		    struct ur_ev *out);
 
 /* Acknowledge n events of a source. */
 void ur_evq_ack(struct ur_evq *q, struct ur_ev_source *source, uint32_t n);

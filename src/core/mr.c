@@ -22,6 +22,8 @@
 
 #include "base/guard.h"
 #include "base/rng.h"
+#include "core/record.h"
+#include "core/umr.h"
 
 #define MIN_SLOTS 64u
 
@@ -266,10 +268,16 @@ void ur_mr_table_fini(struct ur_mr_table *t)
 {
 	struct ur_mr_slots *s = slots_of(t);
 
-	for (uint32_t i = 0; i <= s->mask; i++)
-		if (slot_get(s, i) != &tombstone)
-			free(slot_get(s, i));
+	for (uint32_t i = 0; i <= s->mask; i++) {
+		struct ur_mr *mr = slot_get(s, i);
+
+		if (!mr || mr == &tombstone)
+			continue;
+		ur_umr_free(mr);
+		free(mr);
+	}
 	free(s);
+	ur_umr_table_fini(t);
 	ur_lock_fini(&t->lock);
 }
 
@@ -444,9 +452,11 @@ int ur_mr_destroy(struct ur_mr_table *t, struct ur_mr *mr)
 	ur_unlock(&t->lock);
 	if (busy)
 		return -EBUSY;
+	ur_record_key_gone(mr, UR_REC_DEREGISTERED);
 	notify(t, mr, NULL);
 	quiesce(t);
 	atomic_fetch_sub(&mr->pd->users, 1);
+	ur_umr_free(mr);
 	free(mr);
 	return 0;
 }
@@ -494,6 +504,7 @@ int ur_mr_rereg(struct ur_mr_table *t, struct ur_mr **mr, uint32_t flags,
 		free(to);
 		return ret;
 	}
+	ur_record_key_gone(old, UR_REC_REREGISTERED);
 	notify(t, old, to);
 	quiesce(t);
 	atomic_fetch_add(&to->pd->users, 1);

@@ -30,9 +30,11 @@ enum ur_mr_kind {
 	UR_MR_NULL,    /* reads as zeros, discards writes */
 	UR_MR_FOREIGN, /* device memory, dma-buf: mapped by the ABI layer */
 	UR_MR_REMOTE,  /* of another process: addr is a base/remote.h address */
+	UR_MR_INDIRECT, /* blocks of other regions: umr.h */
 };
 
 struct ur_mw;
+struct ur_umr_list;
 
 struct ur_mr {
 	_Atomic uint32_t key; /* a window's changes with each bind */
@@ -45,6 +47,8 @@ struct ur_mr {
 	enum ur_mr_kind kind;
 	struct ur_mw *window; /* the window that this is; NULL: a region */
 	uint32_t windows;     /* bound to it; table lock */
+	uint32_t max_list;    /* indirect: blocks of its lists */
+	struct ur_umr_list *_Atomic list; /* indirect; NULL: empty */
 };
 
 struct ur_mr_slots; /* open-addressed; replaced whole when it grows */
@@ -53,11 +57,16 @@ struct ur_mr_table {
 	struct ur_lock lock; /* writers */
 	struct ur_mr_slots *_Atomic slots;
 	/* Starts at 1; changes before a removed region may be freed. */
-	_Atomic uint64_t changes; /* written under lock */
-	uint32_t count;		  /* regions; lock */
-	uint32_t nviews;	  /* windows; lock */
+	_Atomic uint64_t changes;	     /* written under lock */
+	uint32_t count;			     /* regions; lock */
+	uint32_t nviews;		     /* windows; lock */
+	struct ur_umr_list *_Atomic retired; /* umr.c */
+	_Atomic uint32_t retired_blocks;     /* of these, about */
 	/* Returns after every lane's lock was free once; set by the engine. */
 	void (*quiesce)(void *arg);
+	/* The same, but what lanes hold to send later is left to them: it may
+	 * point at memory of regions that are still registered. */
+	void (*wait_readers)(void *arg);
 	void *quiesce_arg;
 	/*
 	 * A region was added (`was` is NULL), is being removed (`is` is NULL),

@@ -17,7 +17,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/guard.h"
 #include "core/qp.h"
+#include "core/umr.h"
 
 static struct ur_mw *mw_of(const struct ur_mr *view)
 {
@@ -54,6 +56,8 @@ int ur_mw_create(struct ur_mr_table *t, struct ur_pd *pd, enum ur_mw_type type,
 /* Removes its access rights; under the table's lock. */
 static void unbind_locked(struct ur_mw *mw)
 {
+	if (mw->win.length)
+		ur_record_key_gone(&mw->win, UR_REC_UNBOUND);
 	if (mw->mr)
 		mw->mr->windows--;
 	mw->mr = NULL;
@@ -182,7 +186,9 @@ int ur_mw_invalidate(struct ur_mr_table *t, const struct ur_qp *qp,
 int ur_mw_request(struct ur_qp *qp, const struct ur_swqe *w)
 {
 	if (w->opcode == UR_WR_NOP)
-		return 0;
+		return w->wr.nop.status == UR_WC_SUCCESS ? 0 : -EIO;
+	if (ur_swqe_is_umr(w))
+		return ur_umr_request(qp, w);
 	return w->opcode == UR_WR_BIND_MW
 		       ? ur_mw_bind(qp->mrs, qp, &w->wr.bind)
 		       : ur_mw_invalidate(qp->mrs, qp, w->imm_be);
@@ -255,11 +261,114 @@ int ur_mr_reach(const struct ur_mr_table *t, const struct ur_pd *pd,
 		uint32_t access, uint8_t **at)
 {
 	const struct ur_mr *mr = ur_mr_find(t, key);
+	int ret;
 
 	if (!mr)
 		return -ENOENT;
 	if (mr->window)
 		return reach_window(mr->window, pd, qp, key, va, len, access,
 				    at);
-	return reach(mr, pd, va, len, access, at);
+	ret = reach(mr, pd, va, len, access, at);
+	if (ret && mr->kind == UR_MR_INDIRECT)
+		return ur_umr_reach(t, mr, pd, va, len, access, at);
+	return ret;
+}
+
+/* A range of several pieces, after ur_mr_reach() has accepted it. NULL: the key
+ * has been removed since. */
+static const struct ur_mr *indirect(const struct ur_mr_table *t, uint32_t key)
+{
+	const struct ur_mr *mr = ur_mr_lookup(t, key);
+
+	return mr && mr->kind == UR_MR_INDIRECT ? mr : NULL;
+}
+
+int ur_mr_pieces(const struct ur_mr_ref *m, uint32_t len, uint32_t access,
+		 struct iovec *out, uint32_t max)
+{
+	const struct ur_mr *mr;
+	uint64_t va = m->va;
+	uint32_t n = 0;
+	uint8_t *at;
+	int ret = ur_mr_reach(m->t, m->pd, m->qp, m->key, va, len, access, &at);
+
+	if (ret)
+		return ret;
+	if (at) {
+		out[0] = (struct iovec){ at, len };
+		return 1;
+	}
+	mr = indirect(m->t, m->key);
+	if (!mr && len)
+		return -ENOENT;
+	while (len > 0) {
+		int64_t size;
+
+		if (n == max)
+			return -E2BIG;
+		size = ur_umr_piece(m->t, mr, m->pd, va, len, access, &at);
+		if (size < 0)
+			return (int)size;
+		out[n++] = (struct iovec){ at, (size_t)size };
+		va += (uint64_t)size;
+		len -= (uint32_t)size;
+	}
+	return (int)n;
+}
+
+/* Pieces copied at a time */
+#define COPY_PIECES 16u
+
+static int copy(const struct ur_mr_ref *m, uint32_t access, uint8_t *buf,
+		uint32_t len)
+{
+	struct ur_mr_ref from = *m;
+
+	while (len > 0) {
+		struct iovec iov[COPY_PIECES] = { { 0 } };
+		int n = ur_mr_pieces(&from, len, access, iov, COPY_PIECES);
+
+		if (n == -E2BIG)
+			n = COPY_PIECES;
+		if (n < 0)
+			return n;
+		for (int i = 0; i < n; i++) {
+			size_t size = iov[i].iov_len;
+			bool out = access == UR_ACCESS_REMOTE_READ;
+
+			if (ur_guard_copy(out ? buf : iov[i].iov_base,
+					  out ? iov[i].iov_base : buf, size))
+				return -EFAULT;
+			buf += size;
+			from.va += size;
+			len -= (uint32_t)size;
+		}
+	}
+	return 0;
+}
+
+int ur_mr_put(const struct ur_mr_ref *m, const void *src, uint32_t len)
+{
+	uint8_t *at;
+	int ret = ur_mr_reach(m->t, m->pd, m->qp, m->key, m->va, len,
+			      UR_ACCESS_REMOTE_WRITE, &at);
+
+	if (ret)
+		return ret;
+	if (at)
+		return ur_guard_copy(at, src, len);
+	/* copy() does not write to buf when writing to memory. */
+	return copy(m, UR_ACCESS_REMOTE_WRITE, (uint8_t *)(uintptr_t)src, len);
+}
+
+int ur_mr_get(const struct ur_mr_ref *m, void *dst, uint32_t len)
+{
+	uint8_t *at;
+	int ret = ur_mr_reach(m->t, m->pd, m->qp, m->key, m->va, len,
+			      UR_ACCESS_REMOTE_READ, &at);
+
+	if (ret)
+		return ret;
+	return at ? ur_guard_copy(dst, at, len)
+		  : copy(m, UR_ACCESS_REMOTE_READ, dst, len);
 }

@@ -14,6 +14,8 @@
 #ifndef UR_CORE_MW_H
 #define UR_CORE_MW_H
 
+#include <sys/uio.h>
+
 #include "base/list.h"
 #include "core/mr.h"
 
@@ -44,11 +46,12 @@ struct ur_mw {
 struct ur_mw_bind {
 	uint64_t addr;
 	uint64_t length;
-	uint32_t window; /* its present key; only the upper 24 bits count */
-	uint32_t key;	 /* its next one; only the lower 8 bits count */
-	uint32_t lkey;	 /* the region's; 0: none (type 1: unbind) */
-	uint32_t access; /* UR_MW_ACCESS */
-	void *object;	 /* the ABI layer's ibv_mw, until it is posted */
+	uint32_t window;   /* its present key; only the upper 24 bits count */
+	uint32_t key;	   /* its next one; only the lower 8 bits count */
+	uint32_t lkey;	   /* the region's; 0: none (type 1: unbind) */
+	uint32_t access;   /* UR_MW_ACCESS */
+	uint32_t old_rkey; /* the window's before it was posted */
+	void *object;	   /* the ABI layer's ibv_mw, until it is posted */
 };
 
 /* Created unbound. -EINVAL: unknown type; -ENOMEM: UR_MAX_MW reached. */
@@ -64,7 +67,7 @@ int ur_mw_check(enum ur_mw_type type, const struct ur_mw_bind *b,
 		const struct ur_mr *mr);
 
 /*
- * Execute a request of qp, whose lane the caller holds. -EINVAL: no such window
+ * Execute a request of qp; the caller holds its lane. -EINVAL: no such window
  * or region, not of the QP's domain, a type 2 that is bound already, or refused
  * by ur_mw_check(); the window is then unchanged.
  */
@@ -99,9 +102,31 @@ void ur_mw_release(struct ur_mr_table *t, struct ur_qp *qp);
  * -EACCES: insufficient rights; -ERANGE: out of bounds. With `at` NULL only the
  * rights are checked (va and len are ignored). The caller holds qp's lane; *at
  * is valid until it releases that or a bind changes the window.
+ *
+ * The range of an indirect key may consist of several pieces: then *at is NULL,
+ * only the first piece was checked, and the functions below access them all.
+ * Not for REMOTE_ATOMIC: -ERANGE unless the bytes are aligned and in one piece.
  */
 int ur_mr_reach(const struct ur_mr_table *t, const struct ur_pd *pd,
 		const struct ur_qp *qp, uint32_t key, uint64_t va, uint64_t len,
 		uint32_t access, uint8_t **at);
+
+/* Memory that a peer names; the fields are arguments of ur_mr_reach(). */
+struct ur_mr_ref {
+	const struct ur_mr_table *t;
+	const struct ur_pd *pd;
+	const struct ur_qp *qp;
+	uint32_t key;
+	uint64_t va;
+};
+
+/* The range, len > 0, as pieces of this process' memory: how many, at most max,
+ * or an error as above. -E2BIG: there are more; the first max are in `out`. */
+int ur_mr_pieces(const struct ur_mr_ref *m, uint32_t len, uint32_t access,
+		 struct iovec *out, uint32_t max);
+
+/* WRITE into it, READ from it: 0, an error as above, or -EFAULT. */
+int ur_mr_put(const struct ur_mr_ref *m, const void *src, uint32_t len);
+int ur_mr_get(const struct ur_mr_ref *m, void *dst, uint32_t len);
 
 #endif

@@ -37,6 +37,11 @@ static inline uint32_t ur_sport_of(uint32_t dqpn)
 	return dqpn >> UR_SLOT_SHIFT & (UR_SPORTS - 1);
 }
 
+/* The ECN field of a traffic class (RFC 3168 5). */
+#define UR_ECN_MASK 3u
+#define UR_ECN_ECT0 2u
+#define UR_ECN_CE   3u
+
 /* One received UDP payload (BTH to ICRC).  Valid only during the call. */
 struct ur_rx {
 	const uint8_t *data;
@@ -46,8 +51,8 @@ struct ur_rx {
 	uint8_t dst[16];
 	uint16_t sport;
 	uint16_t index;	   /* index in the burst: the likeliest IPv4 ID */
-	uint8_t tclass;	   /* valid unless dst_unknown */
-	uint8_t hop_limit; /* likewise, with scope_id and dst */
+	uint8_t tclass;	   /* with dst_unknown maybe 0 instead */
+	uint8_t hop_limit; /* valid unless dst_unknown, with scope_id and dst */
 	bool dst_unknown;  /* the link was not asked for the addresses */
 	bool icrc_checked; /* by the process that received it */
 };

@@ -4,9 +4,13 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/cross.h"
+#include "core/masked.h"
 #include "core/tm.h"
+#include "core/umr.h"
 #include "core/xrc.h"
 
 /* READs and rendezvous messages in flight on a QP (core/tm.h). */
@@ -47,16 +51,20 @@ static void drop_references(struct ur_qp *qp)
 /* Are the objects that the type requires there? Others are ignored. */
 static bool complete(const struct ur_qp_init *init)
 {
+	const struct ur_srq *srq = init->srq;
+
 	if (!ur_qp_type_known(init->type))
 		return false;
 	if (init->type == UR_QPT_XRC_RECV)
 		return init->xrcd != NULL;
 	if (init->raw.rss.table)
 		return init->pd != NULL;
-	if (init->srq && init->srq->tm && init->type != UR_QPT_RC)
+	if (srq && srq->tm && init->type != UR_QPT_RC)
 		return false;
+	if (init->type == UR_QPT_DC_TGT)
+		return init->pd && init->recv_cq && srq && !srq->xrcd;
 	return init->pd && init->send_cq &&
-	       (init->recv_cq || init->type == UR_QPT_XRC_SEND);
+	       (init->recv_cq || !ur_qp_type_receives(init->type));
 }
 
 static void take_parts(struct ur_qp *qp, const struct ur_qp_init *init)
@@ -65,7 +73,8 @@ static void take_parts(struct ur_qp *qp, const struct ur_qp_init *init)
 
 	qp->xrcd = target ? init->xrcd : NULL;
 	qp->pd = target ? NULL : init->pd;
-	qp->send_cq = target ? NULL : init->send_cq;
+	qp->send_cq =
+		target || init->type == UR_QPT_DC_TGT ? NULL : init->send_cq;
 	if (qp->send_cq)
 		qp->sends_taken = atomic_load_explicit(&qp->send_cq->head,
 						       memory_order_relaxed);
@@ -75,12 +84,16 @@ static void take_parts(struct ur_qp *qp, const struct ur_qp_init *init)
 	}
 }
 
-/* A slot has room for a list and, behind it, the header of a TSO request. */
+/* A slot has room for a list and, behind it, the header of a TSO request or the
+ * operands of an atomic with masks. */
 static int make_sq(struct ur_qp *qp, const struct ur_qp_cap *cap)
 {
 	uint32_t room = cap->max_send_sge * (uint32_t)sizeof(struct ur_sge) +
 			qp->raw.max_tso_header;
 	int ret;
+
+	if (qp->max_atomic_arg)
+		room += sizeof(struct ur_masked);
 
 	if (qp->raw.max_tso_header > UR_MAX_TSO_HDR ||
 	    cap->max_send_sge > UR_MAX_SGE || cap->max_inline > UR_MAX_INLINE)
@@ -102,7 +115,7 @@ static int make_queues(struct ur_qp *qp, struct ur_qp_cap *cap)
 		cap->max_recv_wr = 0;
 		cap->max_recv_sge = 0;
 	}
-	if (qp->type == UR_QPT_XRC_RECV) {
+	if (qp->type == UR_QPT_XRC_RECV || qp->type == UR_QPT_DC_TGT) {
 		cap->max_send_wr = 0;
 		cap->max_send_sge = 0;
 		cap->max_inline = 0;
@@ -133,6 +146,18 @@ static int set_ring_sources(struct ur_qp *qp,
 	return ret;
 }
 
+static int make_targets(struct ur_qp *qp)
+{
+	if (qp->type != UR_QPT_DC_INI)
+		return 0;
+	qp->dc = calloc((size_t)qp->sq.mask + 1, sizeof(*qp->dc));
+	if (qp->dc)
+		return 0;
+	ur_rq_fini(&qp->rq);
+	ur_sq_fini(&qp->sq);
+	return -ENOMEM;
+}
+
 int ur_qp_init(struct ur_qp *qp, struct ur_qp_init *init)
 {
 	struct ur_qp_cap cap = init->cap;
@@ -145,6 +170,7 @@ int ur_qp_init(struct ur_qp *qp, struct ur_qp_init *init)
 	qp->sq_sig_all = init->sq_sig_all;
 	take_parts(qp, init);
 	qp->raw = init->raw;
+	qp->max_atomic_arg = init->max_atomic_arg;
 	qp->async = init->async;
 	qp->object = init->object;
 	ur_list_init(&qp->windows);
@@ -152,6 +178,8 @@ int ur_qp_init(struct ur_qp *qp, struct ur_qp_init *init)
 	ret = make_queues(qp, &cap);
 	if (!ret && init->rings)
 		ret = set_ring_sources(qp, init->rings);
+	if (!ret)
+		ret = make_targets(qp);
 	if (ret)
 		return ret;
 	take_references(qp);
@@ -162,15 +190,29 @@ int ur_qp_init(struct ur_qp *qp, struct ur_qp_init *init)
 
 void ur_qp_set_state(struct ur_qp *qp, enum ur_qp_state state)
 {
-	ur_debug("qp %06x: state %s -> %s", qp->qpn,
-		 ur_qp_state_name(atomic_load_explicit(&qp->state,
-						       memory_order_relaxed)),
+	enum ur_qp_state from =
+		atomic_load_explicit(&qp->state, memory_order_relaxed);
+
+	ur_debug("qp %06x: state %s -> %s", qp->qpn, ur_qp_state_name(from),
 		 ur_qp_state_name(state));
 	atomic_store_explicit(&qp->state, state, memory_order_release);
 	qp->attr.state = state;
+	ur_record_state(qp, from);
 	/* Pairs with posters, which commit, then check the state. */
 	if (state == UR_QPS_ERR)
 		ur_barrier_heavy();
+	if (state == UR_QPS_ERR && qp->cross)
+		ur_cross_error(qp);
+}
+
+uint32_t ur_qp_clear(struct ur_qp *qp)
+{
+	if (qp->cross)
+		ur_cross_clear(qp);
+	if (qp->umr)
+		ur_umr_reset(qp);
+	ur_rq_clear(&qp->rq);
+	return ur_sq_clear(&qp->sq);
 }
 
 void ur_qp_purge(struct ur_qp *qp)
@@ -185,13 +227,18 @@ void ur_qp_fini(struct ur_qp *qp)
 {
 	ur_qp_purge(qp);
 	ur_evq_drain(qp->async, &qp->async_source);
+	ur_umr_disable(qp);
+	if (qp->cross)
+		ur_cross_destroy(qp);
 	ur_rq_fini(&qp->rq);
 	ur_sq_fini(&qp->sq);
+	free(qp->dc);
 	drop_references(qp);
 }
 
 void ur_qp_event(struct ur_qp *qp, enum ur_event_type type)
 {
+	ur_record_code(qp, UR_REC_EVENT, (uint8_t)type, 0);
 	if (qp->on_event)
 		qp->on_event(qp, type);
 	else if (qp->async)

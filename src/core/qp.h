@@ -8,11 +8,13 @@
 #include "core/cq.h"
 #include "core/event.h"
 #include "core/mr.h"
+#include "core/record.h"
 #include "core/srq.h"
 #include "core/types.h"
 #include "core/wq.h"
 #include "core/wqe.h"
 
+struct ur_cross;
 struct ur_lane;
 struct ur_xrcd;
 
@@ -53,6 +55,14 @@ struct ur_qp_attr {
 	uint8_t alt_timeout;
 	uint32_t rate_limit; /* kbit/s; 0: none */
 	uint32_t rate_burst; /* bytes; 0: the protocol's default */
+	uint64_t dc_key;     /* DC_TGT: the access key */
+};
+
+/* The target of a request of a DC initiator. */
+struct ur_dc_target {
+	struct ur_av av;
+	uint32_t dctn;
+	uint64_t key;
 };
 
 #define UR_MAX_TSO     65000u /* payload of a request */
@@ -68,13 +78,14 @@ struct ur_qp_raw {
 struct ur_qp_init {
 	enum ur_qp_type type;
 	struct ur_pd *pd;      /* NULL: XRC_RECV, which has xrcd instead */
-	struct ur_cq *send_cq; /* NULL: XRC_RECV */
-	struct ur_cq *recv_cq; /* NULL: XRC_SEND, XRC_RECV */
+	struct ur_cq *send_cq; /* NULL: XRC_RECV, DC_TGT */
+	struct ur_cq *recv_cq; /* NULL: XRC_SEND, XRC_RECV, DC_INI */
 	struct ur_srq *srq;    /* NULL: an own receive queue */
 	struct ur_xrcd *xrcd;
 	struct ur_qp_cap cap;
 	bool sq_sig_all;
 	struct ur_qp_raw raw;
+	uint32_t max_atomic_arg; /* bytes, of atomics with masks; 0: none */
 	struct ur_evq *async;
 	void *object;
 	const struct ur_ring_source *rings; /* NULL: default memory */
@@ -88,7 +99,8 @@ struct ur_qp {
 	uint32_t source_qpn; /* the QP number in sent datagrams; 0: qpn */
 	bool sq_sig_all;
 	bool on_shm; /* requests go through shared memory (shm/shm.h); lane */
-	uint32_t sends_taken; /* send_cq->head at the last doorbell; lane */
+	uint32_t sends_taken;	/* send_cq->head at the last doorbell; lane */
+	struct ur_cross *cross; /* core/cross.h; NULL: no such queue pair */
 	struct ur_pd *pd;
 	struct ur_cq *send_cq;
 	struct ur_cq *recv_cq;
@@ -99,8 +111,13 @@ struct ur_qp {
 	struct ur_qp_attr attr;
 	struct ur_lane *lane; /* never changes */
 	struct ur_mr_table *mrs;
-	struct ur_list windows; /* ur_mw.node; lock of the key table */
-	void *proto;		/* the protocol's part */
+	struct ur_list windows;	  /* ur_mw.node; lock of the key table */
+	struct ur_umr_list **umr; /* of posted requests, by slot; or NULL */
+	struct ur_dc_target *dc;  /* DC_INI: the same */
+	/* DC_TGT */
+	_Atomic uint32_t key_violations;
+	_Atomic bool armed; /* the next one raises an event */
+	void *proto;	    /* the protocol's part */
 	struct ur_evq *async;
 	struct ur_ev_source async_source;
 	void *object; /* the ABI layer's ibv_qp */
@@ -111,7 +128,17 @@ struct ur_qp {
 	struct ur_qp *_Atomic db_next;
 	_Atomic bool db_rung;
 	struct ur_qp_raw raw;
+	uint32_t max_atomic_arg; /* bytes, of atomics with masks; 0: none */
+	struct ur_record_writer record; /* lane */
 };
+
+/* DC_INI: the target of the request with that counter; under sq.lock until it is
+ * committed, then the lane's. */
+static inline struct ur_dc_target *ur_qp_dc_target(const struct ur_qp *qp,
+						   uint32_t i)
+{
+	return &qp->dc[i & qp->sq.mask];
+}
 
 /* Does some device support the type? */
 static inline bool ur_qp_type_known(enum ur_qp_type type)
@@ -123,22 +150,31 @@ static inline bool ur_qp_type_known(enum ur_qp_type type)
 	case UR_QPT_RAW_PACKET:
 	case UR_QPT_XRC_SEND:
 	case UR_QPT_XRC_RECV:
+	case UR_QPT_DC_INI:
+	case UR_QPT_DC_TGT:
 		return true;
 	}
 	return false;
 }
 
-/* Acknowledged service: RC, or either half of it (XRC). */
+/* Acknowledged service: RC, or either half of it (XRC, DC). */
 static inline bool ur_qp_type_reliable(enum ur_qp_type type)
 {
 	return type == UR_QPT_RC || type == UR_QPT_XRC_SEND ||
-	       type == UR_QPT_XRC_RECV;
+	       type == UR_QPT_XRC_RECV || type == UR_QPT_DC_INI ||
+	       type == UR_QPT_DC_TGT;
+}
+
+static inline bool ur_qp_type_dc(enum ur_qp_type type)
+{
+	return type == UR_QPT_DC_INI || type == UR_QPT_DC_TGT;
 }
 
 /* Does it consume receives, its own or those of its SRQ? */
 static inline bool ur_qp_type_receives(enum ur_qp_type type)
 {
-	return type != UR_QPT_XRC_SEND && type != UR_QPT_XRC_RECV;
+	return type != UR_QPT_XRC_SEND && type != UR_QPT_XRC_RECV &&
+	       type != UR_QPT_DC_INI;
 }
 
 /*
@@ -164,18 +200,24 @@ void ur_qp_purge(struct ur_qp *qp);
 int ur_qp_state_check(enum ur_qp_type type, enum ur_qp_state from,
 		      enum ur_qp_state to, uint32_t mask);
 
+/* "RC", "RTS"; "?" for a number that is none. */
+const char *ur_qp_type_name(uint32_t type);
 const char *ur_qp_state_name(enum ur_qp_state state);
+
+/* Under the lane's lock, for RESET: discard all posted sends and receives.
+ * Returns the counter of the next send. */
+uint32_t ur_qp_clear(struct ur_qp *qp);
 
 /* Under the lane's lock. Once in ERR, no poster sees an older state. */
 void ur_qp_set_state(struct ur_qp *qp, enum ur_qp_state state);
 
-/*
- * Under the lane's lock: `w`, the oldest send request, is complete. Writes its
- * completion, if requested or failed, and frees its slot. False: the completion
- * is lost (ur_cq_push()).
- */
-static inline bool ur_qp_complete(struct ur_qp *qp, const struct ur_swqe *w,
-				  enum ur_wc_status status, uint64_t now_ns)
+/* cross.c: the oldest request of a cross-channel queue pair is complete; its
+ * slot is about to be freed. */
+void ur_cross_completes(struct ur_qp *qp);
+
+/* For ur_qp_complete(). */
+static inline bool ur_qp_finish(struct ur_qp *qp, const struct ur_swqe *w,
+				enum ur_wc_status status, uint64_t now_ns)
 {
 	static const uint8_t opcodes[] = {
 		[UR_WR_RDMA_WRITE] = UR_WC_RDMA_WRITE,
@@ -192,6 +234,10 @@ static inline bool ur_qp_complete(struct ur_qp *qp, const struct ur_swqe *w,
 		[UR_WR_FLUSH] = UR_WC_FLUSH,
 		[UR_WR_ATOMIC_WRITE] = UR_WC_ATOMIC_WRITE,
 		[UR_WR_NOP] = UR_WC_SEND,
+		[UR_WR_MASKED_CMP_SWP] = UR_WC_MASKED_COMP_SWAP,
+		[UR_WR_MASKED_FETCH_ADD] = UR_WC_MASKED_FETCH_ADD,
+		[UR_WR_UMR_FILL] = UR_WC_UMR,
+		[UR_WR_UMR_INVALIDATE] = UR_WC_UMR,
 	};
 	bool failed = status != UR_WC_SUCCESS;
 	struct ur_cqe c;
@@ -200,6 +246,8 @@ static inline bool ur_qp_complete(struct ur_qp *qp, const struct ur_swqe *w,
 		ur_sq_pop(&qp->sq);
 		return true;
 	}
+	if (__builtin_expect(failed, 0))
+		ur_record_wc(qp, w, status);
 	c = (struct ur_cqe){ .wr_id = w->wr_id,
 			     .ts_ns = now_ns,
 			     .qp = qp,
@@ -210,6 +258,23 @@ static inline bool ur_qp_complete(struct ur_qp *qp, const struct ur_swqe *w,
 	/* Free the slot first: the completion permits another post. */
 	ur_sq_pop(&qp->sq);
 	return ur_cq_push(qp->send_cq, &c, failed);
+}
+
+/* cross.c: ur_qp_complete() of a cross-channel queue pair. */
+bool ur_cross_complete(struct ur_qp *qp, const struct ur_swqe *w,
+		       enum ur_wc_status status, uint64_t now_ns);
+
+/*
+ * Under the lane's lock: `w`, the oldest send request, is complete. Writes its
+ * completion, if requested or failed, and frees its slot. False: the completion
+ * is lost (ur_cq_push()).
+ */
+static inline bool ur_qp_complete(struct ur_qp *qp, const struct ur_swqe *w,
+				  enum ur_wc_status status, uint64_t now_ns)
+{
+	if (__builtin_expect(qp->cross != NULL, 0))
+		return ur_cross_complete(qp, w, status, now_ns);
+	return ur_qp_finish(qp, w, status, now_ns);
 }
 
 /* Raise an asynchronous event about the QP. */

@@ -16,7 +16,7 @@ struct transition {
 	uint32_t optional;
 };
 
-#define TYPES (UR_QPT_XRC_RECV - UR_QPT_RC + 1)
+#define TYPES (UR_QPT_DC_TGT - UR_QPT_RC + 1)
 
 /* May change in all transitions to RTS, and in RTS. */
 #define RC_RTS                                                                 \
@@ -57,6 +57,18 @@ struct transition {
 #define XRC_RECV_DRAINED                                                       \
 	(UC_DRAINED | UR_QP_PORT | UR_QP_TIMEOUT | UR_QP_MAX_DEST_RD_ATOMIC |  \
 	 UR_QP_MIN_RNR_TIMER)
+
+/* The manual of the experimental verbs has these tables for an initiator of DC;
+ * SQD is that of RC. There is no alternate path: each request has its address. A
+ * target is set up at once. */
+#define DC_INIT (UR_QP_PKEY_INDEX | UR_QP_PORT)
+#define DC_SENDER                                                              \
+	(UR_QP_TIMEOUT | UR_QP_RETRY_CNT | UR_QP_RNR_RETRY |                   \
+	 UR_QP_MAX_QP_RD_ATOMIC)
+#define DC_RTS (UR_QP_CUR_STATE | UR_QP_MIN_RNR_TIMER | UR_QP_RATE_LIMIT)
+#define DC_TARGET                                                              \
+	(UR_QP_PKEY_INDEX | UR_QP_PORT | UR_QP_ACCESS_FLAGS | UR_QP_AV |       \
+	 UR_QP_PATH_MTU | UR_QP_MIN_RNR_TIMER | UR_QP_DC_KEY)
 
 #define NOTIFY UR_QP_EN_SQD_ASYNC_NOTIFY
 
@@ -111,6 +123,18 @@ static const struct transition table[TYPES][UR_QPS_COUNT][UR_QPS_COUNT] = {
 	T(XRC_RECV, SQD, RTS) = { true, 0, RC_RTS },
 	T(XRC_RECV, SQD, SQD) = { true, 0, XRC_RECV_DRAINED },
 
+	T(DC_INI, RESET, INIT) = { true, DC_INIT | UR_QP_DC_KEY, 0 },
+	T(DC_INI, INIT, INIT) = { true, 0, DC_INIT | UR_QP_ACCESS_FLAGS },
+	T(DC_INI, INIT, RTR) = { true, UR_QP_AV | UR_QP_PATH_MTU,
+				 UR_QP_PKEY_INDEX | UR_QP_DC_KEY },
+	T(DC_INI, RTR, RTS) = { true, DC_SENDER, DC_RTS },
+	T(DC_INI, RTS, RTS) = { true, 0, DC_RTS },
+	T(DC_INI, RTS, SQD) = { true, 0, NOTIFY },
+	T(DC_INI, SQD, RTS) = { true, 0, DC_RTS },
+	T(DC_INI, SQD, SQD) = { true, 0, DC_SENDER | UR_QP_PKEY_INDEX },
+
+	T(DC_TGT, RESET, RTR) = { true, DC_TARGET, 0 },
+
 	/* No address, key or sequence: only the port. */
 	T(RAW_PACKET, RESET, INIT) = { true, UR_QP_PORT, 0 },
 	T(RAW_PACKET, INIT, INIT) = { true, 0, UR_QP_PORT },
@@ -132,6 +156,22 @@ static const char *const names[UR_QPS_COUNT] = {
 const char *ur_qp_state_name(enum ur_qp_state state)
 {
 	return (unsigned int)state < UR_QPS_COUNT ? names[state] : "?";
+}
+
+const char *ur_qp_type_name(uint32_t type)
+{
+	static const char *const of[] = {
+		[UR_QPT_RC] = "RC",
+		[UR_QPT_UC] = "UC",
+		[UR_QPT_UD] = "UD",
+		[UR_QPT_RAW_PACKET] = "RAW_PACKET",
+		[UR_QPT_XRC_SEND] = "XRC_SEND",
+		[UR_QPT_XRC_RECV] = "XRC_RECV",
+		[UR_QPT_DC_INI] = "DC_INI",
+		[UR_QPT_DC_TGT] = "DC_TGT",
+	};
+
+	return type < sizeof(of) / sizeof(of[0]) && of[type] ? of[type] : "?";
 }
 
 int ur_qp_state_check(enum ur_qp_type type, enum ur_qp_state from,

@@ -1,10 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/ringmem.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-void *ur_ring_map(size_t bytes)
+/* Up to half a page is taken from the heap: a mapping of its own would cost
+ * each queue pair four system calls, a page fault and a page per ring. */
+#define HEAP_MAX   2048u
+#define HEAP_ALIGN 64u /* a cache line */
+
+static void *from_heap(size_t bytes)
+{
+	size_t size = (bytes + HEAP_ALIGN - 1) & ~(size_t)(HEAP_ALIGN - 1);
+	void *p = aligned_alloc(HEAP_ALIGN, size);
+
+	if (p)
+		memset(p, 0, size);
+	return p;
+}
+
+static void *map(size_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -17,9 +33,16 @@ void *ur_ring_map(size_t bytes)
 	return p;
 }
 
+void *ur_ring_map(size_t bytes)
+{
+	return bytes <= HEAP_MAX ? from_heap(bytes) : map(bytes);
+}
+
 void ur_ring_unmap(void *ring, size_t bytes)
 {
-	if (ring)
+	if (bytes <= HEAP_MAX)
+		free(ring);
+	else if (ring)
 		munmap(ring, bytes);
 }
 

@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Zeroed, page-aligned memory; NULL: out of memory. */
+/* Zeroed memory, aligned to a cache line, or to a page if it is larger than
+ * half a page; NULL: out of memory. */
 void *ur_ring_map(size_t bytes);
 
 /* NULL is allowed. */

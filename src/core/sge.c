@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/guard.h"
+#include "core/umr.h"
 
 /* A position in a list; elements of length 0 are skipped. */
 struct cursor {
@@ -21,8 +22,7 @@ struct cursor {
 static uint8_t null_source[NULL_PIECE];
 static uint8_t null_sink[NULL_PIECE];
 
-/* Up to size bytes of the null region; returns how many. */
-static uint64_t null_piece(uint64_t size, uint32_t access, uint8_t **addr)
+uint64_t ur_null_piece(uint64_t size, uint32_t access, uint8_t **addr)
 {
 	*addr = access & UR_ACCESS_LOCAL_WRITE ? null_sink : null_source;
 	return size < NULL_PIECE ? size : NULL_PIECE;
@@ -51,9 +51,18 @@ static int64_t next_piece(struct cursor *c, uint32_t len, uint32_t access,
 		return -EACCES;
 	*addr = ur_mr_translate(mr, c->pd, c->sge->addr + c->off, size, access);
 	if (mr->kind == UR_MR_NULL && mr->pd == c->pd)
-		size = null_piece(size, access, addr);
-	if (!*addr)
-		return -EACCES;
+		size = ur_null_piece(size, access, addr);
+	if (!*addr) {
+		int64_t n = mr->kind == UR_MR_INDIRECT
+				    ? ur_umr_piece(c->t, mr, c->pd,
+						   c->sge->addr + c->off, size,
+						   access, addr)
+				    : -EACCES;
+
+		if (n < 0)
+			return -EACCES;
+		size = (uint64_t)n;
+	}
 	c->off += size;
 	return (int64_t)size;
 }
@@ -74,6 +83,27 @@ int ur_sge_scatter(const struct ur_mr_table *t, const struct ur_pd *pd,
 		if (ur_guard_copy(to, from, (size_t)size))
 			return -EFAULT;
 		from += size;
+		len -= (uint32_t)size;
+	}
+	return 0;
+}
+
+int ur_sge_collect(const struct ur_mr_table *t, const struct ur_pd *pd,
+		   const struct ur_sge *sge, uint32_t n, uint64_t off,
+		   void *dst, uint32_t len)
+{
+	struct cursor c = { .t = t, .pd = pd, .sge = sge, .n = n, .off = off };
+	uint8_t *to = dst;
+
+	while (len > 0) {
+		uint8_t *from;
+		int64_t size = next_piece(&c, len, 0, &from);
+
+		if (size < 0)
+			return (int)size;
+		if (ur_guard_copy(to, from, (size_t)size))
+			return -EFAULT;
+		to += size;
 		len -= (uint32_t)size;
 	}
 	return 0;

@@ -22,6 +22,10 @@ enum ur_qp_type {
 	UR_QPT_RAW_PACKET = 8,
 	UR_QPT_XRC_SEND = 9,  /* initiator: no receives */
 	UR_QPT_XRC_RECV = 10, /* target: no sends, receives of XRC SRQs */
+	/* Ours: the experimental verbs have another number for the initiator, and
+	 * the target is no queue pair there. */
+	UR_QPT_DC_INI = 11, /* initiator: no receives */
+	UR_QPT_DC_TGT = 12, /* target: no sends, receives of an SRQ */
 };
 
 enum ur_qp_state {
@@ -55,7 +59,12 @@ enum ur_wr_opcode {
 	UR_WR_TSO = 10,
 	UR_WR_FLUSH = 14,
 	UR_WR_ATOMIC_WRITE = 15,
-	UR_WR_NOP = 16, /* ours: no ibv_wr_opcode has it */
+	/* Ours: no ibv_wr_opcode has them. */
+	UR_WR_NOP = 16,
+	UR_WR_MASKED_CMP_SWP = 17,
+	UR_WR_MASKED_FETCH_ADD = 18,
+	UR_WR_UMR_FILL = 19,
+	UR_WR_UMR_INVALIDATE = 20,
 };
 
 enum ur_send_flags {
@@ -101,6 +110,11 @@ enum ur_wc_opcode {
 	UR_WC_TSO = 7,
 	UR_WC_FLUSH = 8,
 	UR_WC_ATOMIC_WRITE = 9,
+	UR_WC_UMR = 32, /* ours: no ibv_wc_opcode has it */
+	/* A bit beside the opcode, which ibv_poll_cq() does not show */
+	UR_WC_MASKED = 1 << 6,
+	UR_WC_MASKED_COMP_SWAP = UR_WC_MASKED | UR_WC_COMP_SWAP,
+	UR_WC_MASKED_FETCH_ADD = UR_WC_MASKED | UR_WC_FETCH_ADD,
 	UR_WC_RECV = 1 << 7,
 	UR_WC_RECV_RDMA_WITH_IMM = (1 << 7) + 1,
 	UR_WC_TM_ADD = (1 << 7) + 2,
@@ -166,6 +180,7 @@ enum ur_qp_attr_mask {
 	UR_QP_CAP = 1 << 19,
 	UR_QP_DEST_QPN = 1 << 20,
 	UR_QP_RATE_LIMIT = 1 << 25,
+	UR_QP_DC_KEY = 1 << 26, /* ours: no ibv_qp_attr_mask has it */
 };
 
 enum ur_event_type {
@@ -189,6 +204,7 @@ enum ur_event_type {
 	UR_EVENT_CLIENT_REREGISTER,
 	UR_EVENT_GID_CHANGE,
 	UR_EVENT_WQ_FATAL,
+	UR_EVENT_DCT_KEY_VIOLATION = 32, /* experimental verbs */
 };
 
 /* Path MTU codes as in verbs: 1 = 256 … 5 = 4096. */
@@ -210,7 +226,7 @@ struct ur_sge {
 struct ur_av {
 	uint8_t sgid[16];
 	uint8_t dgid[16];
-	uint32_t scope_id; /* interface of a link-local dgid, else 0 */
+	uint32_t scope_id; /* interface to leave by; 0: the one of the route */
 	uint32_t flow_label;
 	uint16_t dlid;
 	uint8_t sgid_index;
@@ -223,28 +239,30 @@ struct ur_av {
 	bool is_global; /* as the application gave it */
 	bool is_local;	/* dgid is an address of this host */
 	uint8_t mtu;	/* code of the path MTU; 0: not looked up */
+	uint8_t dc_mtu; /* the same for requests of DC */
 };
 
 /* Limits of the adapter; each has a test that reaches and exceeds it. */
-#define UR_MAX_QP_PER_LANE 16383u
-#define UR_MAX_WR	   16384u
-#define UR_MAX_SGE	   32u
-#define UR_MAX_INLINE	   1024u
-#define UR_MAX_CQE	   4194303u
-#define UR_MAX_CQ	   65536u
-#define UR_MAX_SRQ	   65536u
-#define UR_MAX_SRQ_WR	   32768u
-#define UR_MAX_MR	   1048576u
-#define UR_MAX_MW	   65536u
-#define UR_MAX_PD	   65536u
-#define UR_MAX_DM_BYTES	   0x4000000u /* device memory, of a process */
-#define UR_MAX_AH	   1048576u
-#define UR_MAX_RD_ATOMIC   128u /* max_qp_rd_atom and max_qp_init_rd_atom */
-#define UR_MAX_MCAST_GRP   1024u
-#define UR_MAX_MCAST_QP	   8192u /* QPs attached to one group */
-#define UR_MAX_MSG_SIZE	   0x80000000u
-#define UR_RATE_MIN_KBPS   1000u
-#define UR_RATE_MAX_KBPS   100000000u
-#define UR_MAX_LANES	   64u
+#define UR_MAX_QP_PER_LANE  16383u
+#define UR_MAX_WR	    16384u
+#define UR_MAX_SGE	    32u
+#define UR_MAX_INLINE	    1024u
+#define UR_MAX_CQE	    4194303u
+#define UR_MAX_CQ	    65536u
+#define UR_MAX_SRQ	    65536u
+#define UR_MAX_SRQ_WR	    32768u
+#define UR_MAX_MR	    1048576u
+#define UR_MAX_MW	    65536u
+#define UR_MAX_PD	    65536u
+#define UR_MAX_DM_BYTES	    0x4000000u /* device memory, of a process */
+#define UR_MAX_AH	    1048576u
+#define UR_MAX_RD_ATOMIC    128u /* max_qp_rd_atom and max_qp_init_rd_atom */
+#define UR_MAX_DC_RD_ATOMIC 16u	 /* max_dc_req_rd_atom and max_dc_res_rd_atom */
+#define UR_MAX_MCAST_GRP    1024u
+#define UR_MAX_MCAST_QP	    8192u /* QPs attached to one group */
+#define UR_MAX_MSG_SIZE	    0x80000000u
+#define UR_RATE_MIN_KBPS    1000u
+#define UR_RATE_MAX_KBPS    100000000u
+#define UR_MAX_LANES	    64u
 
 #endif

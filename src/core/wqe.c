@@ -115,6 +115,18 @@ void ur_rq_fini(struct ur_rq *rq)
 		    UR_RING_RQ);
 }
 
+void ur_rq_reveal(struct ur_rq *rq)
+{
+	uint32_t end = ur_rq_posted(rq);
+
+	if (!rq->open && (int32_t)(end - rq->enabled) > 0)
+		end = rq->enabled;
+	/* Not backwards: a receive that is visible stays so. */
+	if ((int32_t)(end - atomic_load_explicit(&rq->tail,
+						 memory_order_relaxed)) > 0)
+		atomic_store_explicit(&rq->tail, end, memory_order_release);
+}
+
 int ur_rq_resize(struct ur_rq *rq, uint32_t max_wr)
 {
 	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);

@@ -8,12 +8,16 @@
 #define UR_CORE_WQE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/latch.h"
 #include "core/mw.h"
 #include "core/ringmem.h"
 #include "core/types.h"
+
+struct ur_cq;
+struct ur_cross;
 
 /* A send work request. */
 struct ur_swqe {
@@ -22,7 +26,7 @@ struct ur_swqe {
 	uint8_t flags;	  /* UR_SEND_ */
 	uint16_t num_sge; /* 0 with UR_SEND_INLINE */
 	uint32_t length;  /* total bytes of SGEs or inline data */
-	uint32_t imm_be;  /* immediate data or the key to invalidate */
+	uint32_t imm_be;  /* immediate data or the key to invalidate or empty */
 	/* Written by the protocol only. */
 	uint32_t first_psn;
 	uint32_t last_psn;
@@ -62,6 +66,25 @@ struct ur_swqe {
 			uint16_t mss;
 			uint16_t hdr_len; /* after the list, see below */
 		} tso;
+		struct {
+			uint8_t status; /* enum ur_wc_status it ends with */
+		} nop;
+		/* The next three are those of core/cross.h. */
+		struct {
+			struct ur_cq *cq;
+			uint64_t until; /* entries that it must have had */
+		} wait;
+		struct {
+			struct ur_cross *of;
+			uint32_t until;
+		} enable;
+		struct {
+			uint64_t unused_addr;
+			uint32_t unused_key;
+			uint32_t srqn; /* same offset as in the other members */
+			uint8_t op;    /* enum ur_calc_op */
+			uint8_t type;  /* enum ur_calc_type */
+		} calc;
 	} wr;
 	/* num_sge entries, or `length` bytes of inline data */
 	union {
@@ -69,6 +92,13 @@ struct ur_swqe {
 		uint8_t inline_data[0];
 	} data;
 };
+
+_Static_assert(offsetof(struct ur_swqe, wr.rdma.srqn) ==
+		       offsetof(struct ur_swqe, wr.atomic.srqn),
+	       "srqn");
+_Static_assert(offsetof(struct ur_swqe, wr.rdma.srqn) ==
+		       offsetof(struct ur_swqe, wr.calc.srqn),
+	       "srqn");
 
 struct ur_sq {
 	struct ur_latch lock; /* posters */
@@ -87,6 +117,10 @@ struct ur_sq {
 	 */
 	_Atomic uint32_t own;
 	uint32_t max_own;
+	/* Of a cross-channel queue pair (core/cross.h): posters advance
+	 * `posted`, and the lane advances `tail`. */
+	bool gated; /* constant */
+	_Atomic uint32_t posted;
 	/* The ring's source; NULL: default memory. */
 	const struct ur_ring_source *ring_source;
 };
@@ -96,6 +130,14 @@ static inline uint8_t *ur_swqe_tso_hdr(const struct ur_sq *sq,
 				       struct ur_swqe *w)
 {
 	return (uint8_t *)(w->data.sge + sq->max_sge);
+}
+
+/* So do the operands of an atomic with masks, which has no such header. */
+struct ur_masked;
+static inline struct ur_masked *ur_swqe_masked(const struct ur_sq *sq,
+					       const struct ur_swqe *w)
+{
+	return (struct ur_masked *)(uintptr_t)(w->data.sge + sq->max_sge);
 }
 
 struct ur_rwqe {
@@ -112,8 +154,14 @@ struct ur_rq {
 	uint32_t mask;
 	uint32_t max_wr;
 	uint32_t max_sge;
+	/* Of a managed queue (core/cross.h): posters advance `posted`, and
+	 * `tail` follows up to `enabled`; lock. */
+	bool gated; /* constant */
+	bool open;  /* its queue pair is in ERR: all are enabled */
 	_Atomic uint32_t tail;
 	_Atomic uint32_t head;
+	_Atomic uint32_t posted;
+	uint32_t enabled;
 	/* The ring's source; NULL: default memory. */
 	const struct ur_ring_source *ring_source;
 };
@@ -199,12 +247,20 @@ static inline void ur_sq_release_own(struct ur_sq *sq)
 
 static inline void ur_sq_commit(struct ur_sq *sq)
 {
-	atomic_store_explicit(&sq->tail, sq->staged, memory_order_release);
+	atomic_store_explicit(sq->gated ? &sq->posted : &sq->tail, sq->staged,
+			      memory_order_release);
+}
+
+/* One past the newest committed request. */
+static inline uint32_t ur_sq_posted(const struct ur_sq *sq)
+{
+	return atomic_load_explicit(sq->gated ? &sq->posted : &sq->tail,
+				    memory_order_acquire);
 }
 
 static inline void ur_sq_abort(struct ur_sq *sq)
 {
-	sq->staged = atomic_load_explicit(&sq->tail, memory_order_relaxed);
+	sq->staged = ur_sq_posted(sq);
 }
 
 /* The lane: the oldest incomplete request, and one past the newest posted. */
@@ -225,7 +281,7 @@ static inline void ur_sq_pop(struct ur_sq *sq)
 			      memory_order_release);
 }
 
-/* Discard all posted requests. Returns the counter of the next one. */
+/* Discard all requests that the lane sees. Returns the counter of the next. */
 static inline uint32_t ur_sq_clear(struct ur_sq *sq)
 {
 	uint32_t tail = ur_sq_tail(sq);
@@ -245,10 +301,22 @@ static inline bool ur_swqe_is_write(const struct ur_swqe *w)
 	       w->opcode == UR_WR_RDMA_WRITE_IMM;
 }
 
+static inline bool ur_swqe_is_masked(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_MASKED_CMP_SWP ||
+	       w->opcode == UR_WR_MASKED_FETCH_ADD;
+}
+
 /* Does its response carry the old value? */
 static inline bool ur_swqe_is_atomic(const struct ur_swqe *w)
 {
-	return w->opcode == UR_WR_CMP_SWP || w->opcode == UR_WR_FETCH_ADD;
+	return w->opcode == UR_WR_CMP_SWP || w->opcode == UR_WR_FETCH_ADD ||
+	       ur_swqe_is_masked(w);
+}
+
+static inline bool ur_swqe_is_cas(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_CMP_SWP || w->opcode == UR_WR_MASKED_CMP_SWP;
 }
 
 /* IBTA A19: FLUSH and ATOMIC WRITE are answered by an empty READ response. */
@@ -264,17 +332,36 @@ static inline bool ur_swqe_is_answered(const struct ur_swqe *w)
 	       ur_swqe_is_placed(w);
 }
 
+/* Does it change an indirect key (umr.h)? */
+static inline bool ur_swqe_is_umr(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_UMR_FILL || w->opcode == UR_WR_UMR_INVALIDATE;
+}
+
 /* Does it send no packet? */
 static inline bool ur_swqe_is_local(const struct ur_swqe *w)
 {
 	return w->opcode == UR_WR_BIND_MW || w->opcode == UR_WR_LOCAL_INV ||
-	       w->opcode == UR_WR_NOP;
+	       w->opcode == UR_WR_NOP || ur_swqe_is_umr(w);
 }
 
-/* The same for receives; the slot is visible when ur_rq_commit() is called. */
+/* The status with which a failed one completes. */
+static inline uint8_t ur_swqe_local_error(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_NOP ? w->wr.nop.status : UR_WC_MW_BIND_ERR;
+}
+
+/* The same for receives, under rq->lock; the slot is visible when
+ * ur_rq_commit() is called. */
+static inline uint32_t ur_rq_posted(const struct ur_rq *rq)
+{
+	return atomic_load_explicit(rq->gated ? &rq->posted : &rq->tail,
+				    memory_order_relaxed);
+}
+
 static inline struct ur_rwqe *ur_rq_stage(struct ur_rq *rq)
 {
-	uint32_t tail = atomic_load_explicit(&rq->tail, memory_order_relaxed);
+	uint32_t tail = ur_rq_posted(rq);
 	uint32_t head = atomic_load_explicit(&rq->head, memory_order_acquire);
 
 	if (tail - head >= rq->max_wr)
@@ -282,11 +369,21 @@ static inline struct ur_rwqe *ur_rq_stage(struct ur_rq *rq)
 	return ur_rq_slot(rq, tail);
 }
 
+/* A managed queue: its tail follows as far as it is enabled. */
+void ur_rq_reveal(struct ur_rq *rq);
+
+/* All receives before `end` are posted. */
+static inline void ur_rq_commit_to(struct ur_rq *rq, uint32_t end)
+{
+	atomic_store_explicit(rq->gated ? &rq->posted : &rq->tail, end,
+			      memory_order_release);
+	if (rq->gated)
+		ur_rq_reveal(rq);
+}
+
 static inline void ur_rq_commit(struct ur_rq *rq)
 {
-	uint32_t tail = atomic_load_explicit(&rq->tail, memory_order_relaxed);
-
-	atomic_store_explicit(&rq->tail, tail + 1, memory_order_release);
+	ur_rq_commit_to(rq, ur_rq_posted(rq) + 1);
 }
 
 /* The consumer: the oldest receive; NULL: none. */
@@ -307,13 +404,12 @@ static inline void ur_rq_pop(struct ur_rq *rq)
 	atomic_store_explicit(&rq->head, head + 1, memory_order_release);
 }
 
-/* Discard all posted receives. */
+/* Discard all receives that the consumer sees. */
 static inline void ur_rq_clear(struct ur_rq *rq)
 {
-	atomic_store_explicit(&rq->head,
-			      atomic_load_explicit(&rq->tail,
-						   memory_order_acquire),
-			      memory_order_release);
+	uint32_t tail = atomic_load_explicit(&rq->tail, memory_order_acquire);
+
+	atomic_store_explicit(&rq->head, tail, memory_order_release);
 }
 
 #endif

@@ -36,9 +36,8 @@ static uint32_t lanes_wanted(void)
  * A thread that uses a region, found in the table, holds a lane.  Once each
  * lane has been locked here, no thread uses a region that left the table.
  */
-static void quiesce(void *arg)
+static void pass_lanes(const struct ur_adapter *a, bool drop_held)
 {
-	struct ur_adapter *a = arg;
 	uint32_t n = atomic_load_explicit(&a->lane_count, memory_order_acquire);
 
 	if (atomic_load_explicit(&a->dead, memory_order_relaxed))
@@ -48,10 +47,20 @@ static void quiesce(void *arg)
 							 memory_order_acquire);
 
 		ur_lane_lock(l);
-		if (l->ops->drop_held)
+		if (drop_held && l->ops->drop_held)
 			l->ops->drop_held(l);
 		ur_lane_unlock(l);
 	}
+}
+
+static void quiesce(void *arg)
+{
+	pass_lanes(arg, true);
+}
+
+static void wait_readers(void *arg)
+{
+	pass_lanes(arg, false);
 }
 
 int ur_adapter_create(const struct ur_dev_spec *spec, struct ur_adapter **out)
@@ -80,6 +89,7 @@ int ur_adapter_create(const struct ur_dev_spec *spec, struct ur_adapter **out)
 			goto fini_mrs;
 	}
 	a->mrs.quiesce = quiesce;
+	a->mrs.wait_readers = wait_readers;
 	a->mrs.quiesce_arg = a;
 	ur_shm_prepare(a);
 	*out = a;
@@ -342,6 +352,8 @@ static int attach(struct ur_adapter *a, struct ur_qp *qp)
 	qp->mrs = &a->mrs;
 	ur_lane_lock(l);
 	err = l->ops->attach(l, qp);
+	if (!err)
+		ur_record_open(qp);
 	ur_lane_unlock(l);
 	if (err)
 		return err == -ENOSPC ? -ENOMEM : err;
@@ -393,6 +405,9 @@ int ur_adapter_qp_destroy(struct ur_qp *qp)
 	if (atomic_load_explicit(&l->dead, memory_order_relaxed))
 		return -ENODEV;
 	ur_lane_lock(l);
+	if (qp->cross)
+		ur_cross_end(qp);
+	ur_record_close(qp);
 	l->ops->detach(l, qp, ur_clock_ns());
 	ur_lane_unlock(l);
 	ur_export_settle(l->adapter->export);
@@ -408,8 +423,17 @@ int ur_adapter_qp_modify(struct ur_adapter *a, struct ur_qp *qp,
 
 	if (atomic_load_explicit(&l->dead, memory_order_relaxed))
 		return -ENODEV;
+	if ((mask & UR_QP_PORT) && !ur_dev_has_port(&a->dev, attr->port_num))
+		return -EINVAL;
 	ur_lane_lock(l);
+	qp->record.called = true;
 	err = l->ops->modify(l, qp, attr, mask, ur_clock_ns());
+	qp->record.called = false;
+	if (err)
+		ur_record_modify(qp, attr, mask, err);
+	/* RTS: what has become executable in SQD. */
+	if (!err && qp->cross)
+		ur_doorbell_ring(&l->doorbell, qp);
 	ur_lane_unlock(l);
 	ur_export_settle(a->export);
 	if (!err && (mask & UR_QP_STATE))

@@ -10,7 +10,7 @@ int ur_adapter_qp_alternate(struct ur_adapter *a, uint32_t qpn,
 {
 	struct ur_qp_attr attr = { .path_mig_state = UR_MIG_REARM,
 				   .alt_av = *av,
-				   .alt_port_num = 1,
+				   .alt_port_num = av->port_num,
 				   .alt_timeout = timeout };
 	struct ur_lane *l = ur_adapter_lane_of(a, qpn);
 	int err = -ENOENT;

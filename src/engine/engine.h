@@ -70,7 +70,8 @@ int ur_adapter_srq_remove(struct ur_adapter *a, struct ur_srq *srq);
 
 /*
  * Loads an alternate path, on which the connection managers have agreed, into
- * the connected queue pair of that number and rearms it.  av.sgid_index is set.
+ * the connected queue pair of that number and rearms it.  av.sgid_index and
+ * av.port_num are set.
  * -ENOENT: not one of this process with that peer; -EINVAL: not in its state.
  */
 int ur_adapter_qp_alternate(struct ur_adapter *a, uint32_t qpn,
@@ -88,6 +89,10 @@ int ur_adapter_mcast(struct ur_adapter *a, struct ur_qp *qp,
  * the lane is free, else leave a doorbell that the lock's holder serves.
  */
 void ur_adapter_doorbell(struct ur_qp *qp);
+
+/* Make a new queue pair one of core/cross.h; flags: UR_CROSS_. Result: that of
+ * ur_cross_create(). */
+int ur_adapter_qp_cross(struct ur_qp *qp, uint32_t flags);
 
 /* cq was found empty: drives the lanes that feed it, for a bounded time. */
 void ur_adapter_poll(struct ur_adapter *a, struct ur_cq *cq);

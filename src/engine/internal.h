@@ -18,12 +18,15 @@
 #include "base/clock.h"
 #include "base/latch.h"
 #include "base/list.h"
+#include "base/thread_sched.h"
 #include "base/timer.h"
 #include "base/yield.h"
 #include "client/client.h"
+#include "core/cross.h"
 #include "core/dev.h"
 #include "core/mr.h"
 #include "core/packet.h"
+#include "engine/chanpoll.h"
 #include "engine/doorbell.h"
 #include "engine/engine.h"
 #include "engine/moderate.h"
@@ -46,6 +49,9 @@
 /* The longest between two looks at a lane on which threads wait: two of them are
  * no longer than the shortest timers of requests (EARLY_MIN_NS). */
 #define UR_WAITER_TICK_NS     4000000u
+/* What helpers wait is longer by up to this factor where threads wait for a
+ * processor (ur_crowd()): 4 ms instead of 1 are still within those timers. */
+#define UR_CROWD_MAX	      4u
 /* For so long after traffic, what watches the link wakes up once a tick. */
 #define UR_ACTIVE_NS	      10000000u
 /* Where urnicd runs the port, gaps between polls are longer by this factor:
@@ -69,7 +75,8 @@ enum ur_watch {
 	UR_WATCH_ARMED, /* sleeps on the link as well: runs what comes */
 	UR_WATCH_TICK,	/* an application polls: looks once a millisecond */
 	/* A thread of the application sleeps on the link, or has done so lately
-	 * (wait.c): the helper looks every 1 to 4 ms, or sleeps. */
+	 * (wait.c, chanpoll.c): the helper looks every 1 to 4 ms, or
+	 * sleeps. */
 	UR_WATCH_WAITER,
 };
 
@@ -117,6 +124,13 @@ struct ur_lane_ops {
 	bool (*quick_poll)(struct ur_lane *l, uint64_t *now);
 	/* What watches the link has changed; or NULL. */
 	void (*watched)(struct ur_lane *l);
+	/*
+	 * asleep: a thread is about to sleep on wait_fd and the peers' wakeup
+	 * descriptors, which what comes from now on makes readable.  False: there
+	 * is something to do first.  Else no thread sleeps: peers of this host
+	 * need not signal.  NULL: there is nothing but wait_fd.
+	 */
+	bool (*rest)(struct ur_lane *l, bool asleep);
 	/* Does a peer wait for work that no thread is sure to do?  Or NULL. */
 	bool (*stalled)(const struct ur_lane *l);
 	uint64_t (*deadline)(const struct ur_lane *l);
@@ -200,6 +214,8 @@ struct ur_lane {
 	uint64_t streak_ns;	 /* when the streak began */
 	uint64_t streak_need_ns; /* how long it must be */
 	uint64_t tick_since_ns;	 /* when watch became TICK */
+	uint64_t doze_until_ns;	 /* a poller sleeps, at most until then */
+	uint64_t dozed_ns;	 /* when one last woke */
 	uint32_t quick_polls;	 /* polls that tried to read the link alone */
 	uint32_t empty_reads;	 /* of a link that urnicd serves, in a row */
 	uint32_t yield_reads; /* after so many of them urnicd gets the core */
@@ -229,6 +245,8 @@ struct ur_lane {
 	_Atomic uint32_t wait_count;  /* waits begun; read without the lock */
 	uint64_t no_waiter_until_ns;  /* until then the helper serves them */
 	struct ur_spin wait_spin;     /* the serving thread's */
+
+	struct ur_chanpoll chan; /* programs that poll a channel */
 
 	struct ur_burst burst;
 };
@@ -292,6 +310,8 @@ struct ur_lane *ur_adapter_lane_of(const struct ur_adapter *a, uint32_t qpn);
 static inline void ur_lane_kick(struct ur_lane *l, struct ur_qp *qp,
 				uint64_t now_ns)
 {
+	if (__builtin_expect(qp->cross != NULL, 0))
+		ur_cross_run(qp);
 	l->ops->kick(l, qp, now_ns);
 }
 
@@ -300,11 +320,38 @@ static inline int ur_lane_step(struct ur_lane *l, uint64_t now_ns)
 	return l->ops->step(l, now_ns);
 }
 
+static inline bool ur_lane_rest(struct ur_lane *l, bool asleep)
+{
+	return !l->ops->rest || l->ops->rest(l, asleep);
+}
+
 /* Of polls that are quick, one in UR_QUICK_POLLS does a whole step, which reads
  * the clock, expires timers and sends. */
 static inline bool ur_lane_full_poll_is_due(struct ur_lane *l)
 {
 	return ++l->quick_polls % UR_QUICK_POLLS == 0;
+}
+
+/*
+ * Runnable threads for each processor, from 1 to UR_CROWD_MAX.  The helpers' ticks
+ * are longer by this factor: a thread that waits for a processor comes back later,
+ * and each tick takes one from another thread.  Helpers sample the load.
+ */
+static inline uint32_t ur_crowd(void)
+{
+	uint32_t load = ur_sched_last_load();
+
+	return load < UR_CROWD_MAX ? load : UR_CROWD_MAX;
+}
+
+static inline uint64_t ur_tick_ns(void)
+{
+	return (uint64_t)UR_TICK_NS * ur_crowd();
+}
+
+static inline uint64_t ur_waiter_tick_ns(void)
+{
+	return (uint64_t)UR_WAITER_TICK_NS * ur_crowd();
 }
 
 static inline bool ur_cq_is_armed(const struct ur_cq *cq)

@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "base/timer.h"
+#include "core/cross.h"
 #include "engine/internal.h"
 #include "engine/timescale.h"
 #include "shm/shm.h"
@@ -51,6 +52,8 @@ static bool serve_doorbell(struct ur_lane *l)
 void ur_lane_set_watch(struct ur_lane *l, enum ur_watch watch)
 {
 	l->watch = watch;
+	if (watch != UR_WATCH_WAITER)
+		l->chan.q = NULL;
 	if (l->ops->watched)
 		l->ops->watched(l);
 }
@@ -59,7 +62,7 @@ void ur_lane_unlock(struct ur_lane *l)
 {
 	do {
 		bool late = (l->watch != UR_WATCH_TICK &&
-			     ur_helper_is_late(l, UR_TICK_NS)) ||
+			     ur_helper_is_late(l, ur_tick_ns())) ||
 			    ur_helper_leaves_posts(l) ||
 			    (l->ops->stalled && l->ops->stalled(l));
 
@@ -67,6 +70,25 @@ void ur_lane_unlock(struct ur_lane *l)
 		if (late)
 			ur_lane_wake(l);
 	} while (serve_doorbell(l));
+}
+
+/* The holder of a lane's lock serves doorbells before it unlocks; the helper of
+ * another lane is woken, since that lane may have no holder. */
+static void cross_wake(struct ur_qp *qp, const struct ur_lane *held)
+{
+	ur_doorbell_ring(&qp->lane->doorbell, qp);
+	if (qp->lane != held)
+		ur_lane_wake(qp->lane);
+}
+
+int ur_adapter_qp_cross(struct ur_qp *qp, uint32_t flags)
+{
+	int err;
+
+	ur_lane_lock(qp->lane);
+	err = ur_cross_create(qp, flags, cross_wake);
+	ur_lane_unlock(qp->lane);
+	return err;
 }
 
 void ur_lane_unlock_same(struct ur_lane *l)

@@ -213,11 +213,17 @@ static bool read_conn(struct ur_iw_lane *iw, struct ur_iw_link *k)
 	return true;
 }
 
+/* The clock may have been read after `now_ns` when it starved. */
+static uint64_t starved_for(const struct ur_iw_link *k, uint64_t now_ns)
+{
+	return now_ns > k->starved_ns ? now_ns - k->starved_ns : 0;
+}
+
 /* Longer than a program takes that posts receives in batches.  A program that
  * posts none, or whose peer has closed, gets an error. */
 static bool is_starved_too_long(const struct ur_iw_link *k, uint64_t now_ns)
 {
-	return now_ns - k->starved_ns >
+	return starved_for(k, now_ns) >
 	       (k->tcp.ended ? STARVED_ENDED_MAX_NS : STARVED_MAX_NS);
 }
 
@@ -228,7 +234,7 @@ static void retry_starved(struct ur_iw_lane *iw, uint64_t now_ns)
 	ur_list_for_each_safe(n, tmp, &iw->starved) {
 		struct ur_iw_link *k =
 			ur_container_of(n, struct ur_iw_link, starved);
-		uint64_t pause = ur_backoff_ns(now_ns - k->starved_ns, 8,
+		uint64_t pause = ur_backoff_ns(starved_for(k, now_ns), 8,
 					       STARVED_CHECK_MIN_NS,
 					       STARVED_CHECK_MAX_NS);
 
@@ -325,6 +331,12 @@ static bool iw_quick_poll(struct ur_lane *l, uint64_t *now)
 	*now = iw->now_ns ? iw->now_ns : ur_clock_ns();
 	respond(l, 1, *now);
 	return false;
+}
+
+/* The edges of readable connections do not come again. */
+static bool iw_rest(struct ur_lane *l, bool asleep)
+{
+	return !asleep || !ur_tcp_has_readable(&l->iw->tcp);
 }
 
 static uint64_t iw_deadline(const struct ur_lane *l)
@@ -460,6 +472,7 @@ const struct ur_lane_ops ur_lane_iwarp = {
 	.quick_poll = iw_quick_poll,
 	.deadline = iw_deadline,
 	.wait_fd = iw_wait_fd,
+	.rest = iw_rest,
 	.settle = ur_lane_settle,
 	.report = iw_report,
 };

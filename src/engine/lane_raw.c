@@ -68,7 +68,7 @@ static bool try_device(struct ur_raw_lane *rl, const char *name)
 
 /*
  * URNIC_RAW_NETDEV, else the first Ethernet device in the order of the GID
- * table, which has loopback last: it will do where there is nothing else.
+ * table of port 1, which has loopback last, as a fallback.
  */
 static int find_device(struct ur_lane *l)
 {
@@ -79,8 +79,8 @@ static int find_device(struct ur_lane *l)
 	for (uint32_t i = 0; i < UR_GID_TABLE_LEN; i++) {
 		struct ur_gid g;
 
-		if (!ur_dev_gid(&l->adapter->dev, i, &g) && g.ifindex && g.up &&
-		    try_device(l->raw, g.ifname))
+		if (!ur_dev_gid(&l->adapter->dev, 1, i, &g) && g.ifindex &&
+		    g.up && try_device(l->raw, g.ifname))
 			return 0;
 	}
 	return -ENODEV;

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <json-c/json.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -91,12 +92,13 @@ static void roce_abandon(struct ur_lane *l)
 	l->link = NULL;
 }
 
-/* The lane has one UD QP more or less; its lock is held. */
+/* The lane has one more or less that needs the addresses of packets, UD or a
+ * target of DC; its lock is held. */
 static void count_ud(struct ur_lane *l, const struct ur_qp *qp, int change)
 {
 	uint32_t before = l->ud_qps;
 
-	if (qp->type != UR_QPT_UD)
+	if (qp->type != UR_QPT_UD && qp->type != UR_QPT_DC_TGT)
 		return;
 	l->ud_qps = before + (uint32_t)change;
 	if ((before == 0) != (l->ud_qps == 0))
@@ -231,18 +233,44 @@ static int check_mtu(struct ur_dev *dev, const struct ur_qp *qp,
 	return err;
 }
 
+/*
+ * The port of a queue pair is that of its address vector. In SQD either may
+ * change: a vector without a port number beside it moves the queue pair to the
+ * vector's port, a port number without a vector has to be that of the old one.
+ */
+static int take_port(const struct ur_qp *qp, struct ur_qp_attr *t,
+		     uint32_t *mask)
+{
+	bool sqd = atomic_load(&qp->state) == UR_QPS_SQD;
+
+	if (sqd && (*mask & UR_QP_AV) && !(*mask & UR_QP_PORT)) {
+		t->port_num = t->av.port_num;
+		*mask |= UR_QP_PORT;
+	}
+	if (*mask & UR_QP_AV)
+		return t->av.port_num == (*mask & UR_QP_PORT
+						  ? t->port_num
+						  : qp->attr.port_num)
+			       ? 0
+			       : -EINVAL;
+	if (sqd && (*mask & UR_QP_PORT) && t->port_num != qp->attr.port_num)
+		return -EINVAL;
+	return 0;
+}
+
 static int roce_modify(struct ur_lane *l, struct ur_qp *qp,
 		       const struct ur_qp_attr *attr, uint32_t mask,
 		       uint64_t now_ns)
 {
 	struct ur_dev *dev = &l->adapter->dev;
 	struct ur_qp_attr t = *attr;
-	int err = 0;
+	int err = take_port(qp, &t, &mask);
 
-	if (mask & UR_QP_AV)
+	/* A target of DC has no peer, and its own address is resolved. */
+	if (!err && (mask & UR_QP_AV) && qp->type != UR_QPT_DC_TGT)
 		err = ur_dev_resolve_av(dev, &t.av);
 	if (!err && (mask & UR_QP_ALT_PATH))
-		err = ur_dev_resolve_av(dev, &t.alt_av);
+		err = ur_dev_resolve_alt_av(dev, &t.alt_av, t.alt_port_num);
 	if (!err)
 		err = check_mtu(dev, qp, &t, mask);
 	if (err)
@@ -280,6 +308,26 @@ static void roce_watched(struct ur_lane *l)
 	}
 }
 
+/* What peers have sent before they know that the lane sleeps is seen by the last
+ * poll of ur_shm_sleep(). */
+static bool roce_rest(struct ur_lane *l, bool asleep)
+{
+	if (l->watch == UR_WATCH_TICK) {
+		roce_watched(l);
+		return true;
+	}
+	/* A peer may have learned too late that it has to signal: then the helper
+	 * ticks for some time. */
+	if (l->shm_polled)
+		l->activity_ns = ur_clock_ns();
+	l->shm_polled = false;
+	if (!ur_shm_any(l->roce))
+		return true;
+	if (asleep)
+		ur_shm_flush_acks(l->roce);
+	return ur_shm_sleep(l->roce, asleep);
+}
+
 static bool roce_stalled(const struct ur_lane *l)
 {
 	return ur_shm_stalled(l->roce);
@@ -287,7 +335,8 @@ static bool roce_stalled(const struct ur_lane *l)
 
 static uint64_t roce_deadline(const struct ur_lane *l)
 {
-	return ur_roce_deadline(l->roce);
+	/* Programs that poll a channel answer when they wake (chanpoll.c). */
+	return l->chan.q ? ur_roce_timers(l->roce) : ur_roce_deadline(l->roce);
 }
 
 static int roce_wait_fd(const struct ur_lane *l)
@@ -319,14 +368,24 @@ static void roce_for_each_qp(struct ur_lane *l,
 	ur_roce_for_each_qp(l->roce, fn, arg);
 }
 
+static const char *const counter_names[] = {
+#define NAME(name) #name,
+	UR_ROCE_COUNTERS(NAME)
+#undef NAME
+};
+#define COUNTERS (sizeof(counter_names) / sizeof(counter_names[0]))
+
 static void add_counters(struct json_object *o,
 			 const struct ur_roce_counters *c)
 {
 	struct json_object *counters = json_object_new_object();
+	uint64_t values[COUNTERS];
+	size_t i;
 
-#define ADD(name) ur_report_int(counters, #name, c->name);
-	UR_ROCE_COUNTERS(ADD)
-#undef ADD
+	_Static_assert(sizeof(values) == sizeof(*c), "one value for each name");
+	memcpy(values, c, sizeof(values));
+	for (i = 0; i < COUNTERS; i++)
+		ur_report_int(counters, counter_names[i], values[i]);
 	json_object_object_add(o, "counters", counters);
 }
 
@@ -381,7 +440,8 @@ const struct ur_lane_ops ur_lane_roce = {
 	.acknowledged = true,
 	.batch_bytes = BATCH_BYTES,
 	.qp_types = 1u << UR_QPT_RC | 1u << UR_QPT_UC | 1u << UR_QPT_UD |
-		    1u << UR_QPT_XRC_SEND | 1u << UR_QPT_XRC_RECV,
+		    1u << UR_QPT_XRC_SEND | 1u << UR_QPT_XRC_RECV |
+		    1u << UR_QPT_DC_INI | 1u << UR_QPT_DC_TGT,
 	.open = roce_open,
 	.close = roce_close,
 	.abandon = roce_abandon,
@@ -396,6 +456,7 @@ const struct ur_lane_ops ur_lane_roce = {
 	.step = ur_roce_io_step,
 	.quick_poll = ur_roce_io_quick_poll,
 	.watched = roce_watched,
+	.rest = roce_rest,
 	.stalled = roce_stalled,
 	.deadline = roce_deadline,
 	.wait_fd = roce_wait_fd,

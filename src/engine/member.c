@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Multicast.  The device stands for all interfaces of the host, so a group is
- * joined on every interface that has an address of the group's family, by the
- * lane's own socket, while at least one QP of the lane is attached to it.
+ * Multicast.  A group is joined on every interface that has an address of the
+ * device of the group's family, by the lane's own socket, while at least one QP
+ * of the lane is attached to it: whatever its port, it gets the group's messages
+ * from all ports.
  */
 #include <errno.h>
 #include <string.h>
@@ -23,17 +24,19 @@ static int on_interfaces(struct ur_lane *l, const uint8_t gid[16],
 			 membership fn)
 {
 	struct ur_dev *dev = &l->adapter->dev;
-	uint32_t seen[UR_GID_TABLE_LEN];
+	uint32_t seen[UR_DEV_MAX_PORTS * UR_GID_TABLE_LEN];
 	uint32_t n = 0;
 	int err = -ENODEV;
 	bool done = false;
 
-	for (uint32_t i = 0; i < UR_GID_TABLE_LEN; i++) {
+	for (uint32_t i = 0; i < dev->spec.nports * UR_GID_TABLE_LEN; i++) {
 		struct ur_gid g;
 		bool again = false;
 		int r;
 
-		if (ur_dev_gid(dev, i, &g) || g.ifindex == 0 ||
+		if (ur_dev_gid(dev, 1 + i / UR_GID_TABLE_LEN,
+			       i % UR_GID_TABLE_LEN, &g) ||
+		    g.ifindex == 0 ||
 		    ur_addr_is_v4(g.addr) != ur_addr_is_v4(gid))
 			continue;
 		for (uint32_t k = 0; k < n; k++)

@@ -19,7 +19,7 @@
 /* A process that runs the port has created its interface on the host. */
 static bool is_run(const struct ur_dev_spec *s)
 {
-	return if_nametoindex(s->netdev) != 0;
+	return if_nametoindex(s->ports[0].netdev) != 0;
 }
 
 /* If a lane of this process has the port, there may be another queue of it.
@@ -30,7 +30,7 @@ static int run_port(struct ur_lane *l, int fd)
 	const struct ur_dev_spec *s = &l->adapter->dev.spec;
 	struct ur_port_config cfg = { .spec = &c->ports[s->port - 1],
 				      .eal = &c->eal,
-				      .ifname = s->netdev };
+				      .ifname = s->ports[0].netdev };
 	int err = ur_port_link_join(&cfg, l->slot, fd, &l->link);
 
 	if (err != -ENOENT)
@@ -44,8 +44,9 @@ static int use_port(struct ur_lane *l, int fd)
 {
 	const struct ur_config *c = ur_config_get();
 	const struct ur_dev_spec *s = &l->adapter->dev.spec;
-	int sock, err = ur_client_ring(l->adapter->client, l->slot,
-				       if_nametoindex(s->netdev), &sock);
+	int sock,
+		err = ur_client_ring(l->adapter->client, l->slot,
+				     if_nametoindex(s->ports[0].netdev), &sock);
 
 	if (!err)
 		return ur_ring_link_create(sock, &c->ports[s->port - 1], fd,
@@ -54,7 +55,7 @@ static int use_port(struct ur_lane *l, int fd)
 		ur_warn("%s: urnicd gives no rings: %s", l->adapter->dev.name,
 			strerror(-err));
 	ur_info("%s: no queue of its port is ours, packets go through %s",
-		l->adapter->dev.name, s->netdev);
+		l->adapter->dev.name, s->ports[0].netdev);
 	return ur_udp_link_create(fd, &l->link);
 }
 
@@ -106,7 +107,7 @@ static void join_streams(struct ur_adapter *a)
 {
 	const struct ur_config *c = ur_config_get();
 	const struct ur_dev_spec *s = &a->dev.spec;
-	uint32_t ifindex = if_nametoindex(s->netdev);
+	uint32_t ifindex = if_nametoindex(s->ports[0].netdev);
 	static pthread_mutex_t joining = PTHREAD_MUTEX_INITIALIZER;
 	int err;
 
@@ -127,7 +128,7 @@ static void join_streams(struct ur_adapter *a)
 			strerror(-err));
 	ur_info("%s: another process runs its port, connections go "
 		"through %s",
-		a->dev.name, s->netdev);
+		a->dev.name, s->ports[0].netdev);
 }
 
 /* Connections are made before there are lanes, so a thread serves the port. */
@@ -137,7 +138,7 @@ static int run_streams(const struct ur_adapter *a)
 	const struct ur_dev_spec *s = &a->dev.spec;
 	struct ur_port_config cfg = { .spec = &c->ports[s->port - 1],
 				      .eal = &c->eal,
-				      .ifname = s->netdev };
+				      .ifname = s->ports[0].netdev };
 
 	return ur_streams_open(&cfg);
 }
@@ -158,8 +159,9 @@ static bool has_lost_port(struct ur_lane *l)
 static int reclaim_lane(struct ur_lane *l)
 {
 	const struct ur_dev_spec *s = &l->adapter->dev.spec;
-	int sock, err = ur_client_ring(l->adapter->client, l->slot,
-				       if_nametoindex(s->netdev), &sock);
+	int sock,
+		err = ur_client_ring(l->adapter->client, l->slot,
+				     if_nametoindex(s->ports[0].netdev), &sock);
 
 	if (err)
 		return err;

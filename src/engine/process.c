@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
+#include "engine/recorder.h"
 #include "ports/stream.h"
 
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -81,6 +82,7 @@ static void child_after_fork(void)
 		inherited[k] = a;
 		atomic_store(&adapters[k], NULL);
 	}
+	ur_recorder_child();
 	if (client)
 		ur_client_close(client);
 	atomic_store(&the_client, NULL);
@@ -105,6 +107,7 @@ __attribute__((destructor)) static void settle_at_exit(void)
 			ur_adapter_settle(a);
 	}
 	ur_streams_leave();
+	ur_recorder_end();
 }
 
 /* The watcher looks at the addresses of each adapter, so it comes after. */
@@ -135,6 +138,7 @@ int ur_adapter_get_at(uint32_t index, struct ur_adapter **out)
 		return -ENODEV;
 	pthread_once(&fork_once, install_fork_handlers);
 	pthread_mutex_lock(&process_lock);
+	ur_recorder_open();
 	if (!ur_process_adapter(index))
 		err = make(&config->devices[index]);
 	if (!err)
@@ -166,6 +170,8 @@ int ur_process_client_open(struct ur_adapter *a)
 	client = ur_process_client();
 	if (!client) {
 		err = ur_client_open(&client, ur_report, NULL);
+		if (!err)
+			ur_recorder_share(client);
 		if (!err)
 			atomic_store_explicit(&the_client, client,
 					      memory_order_release);

@@ -13,6 +13,7 @@
  * made for some time.
  */
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 
 #include "base/sys.h"
@@ -42,6 +43,15 @@
 /* After so many empty reads of a link that urnicd serves, yield to urnicd. */
 #define YIELD_READS_MIN	 8u
 #define YIELD_READS_MAX	 128u
+/*
+ * With so many runnable threads for each processor a poller without a packet for
+ * DOZE_AFTER_NS may sleep for DOZE_NS (may_doze()).  With 2, short-lived threads made two
+ * pollers on two processors sleep: ib_send_lat took 2.6 times as long, ib_send_bw
+ * reached 0.64 (decision 0028).
+ */
+#define DOZE_LOAD	 3u
+#define DOZE_AFTER_NS	 25000u
+#define DOZE_NS		 100000u
 
 void ur_lane_drain(struct ur_lane *l, uint64_t now_ns)
 {
@@ -226,7 +236,7 @@ void ur_adapter_doorbell(struct ur_qp *qp)
 	if (atomic_load_explicit(&l->dead, memory_order_relaxed))
 		return;
 	if (ur_latch_try(&l->lock)) {
-		if (qp->on_shm && ur_roce_io_post_shm(l, qp))
+		if (qp->on_shm && !qp->cross && ur_roce_io_post_shm(l, qp))
 			return;
 		if (l->batched && batch_more(l, qp))
 			return;
@@ -353,6 +363,44 @@ static void end_poll(struct ur_lane *l, bool wake)
 }
 
 /*
+ * Where many threads wait for processors, a poller without a packet for
+ * DOZE_AFTER_NS sleeps until the link has one: otherwise it keeps the processor from the thread
+ * that will send the packet.  Not for long, nor beyond a timer: it may poll for
+ * other things, and peers of this host signal no lane that is polled.
+ */
+static bool may_doze(const struct ur_lane *l, const struct ur_cq *cq,
+		     uint64_t now)
+{
+	uint64_t lanes = atomic_load_explicit(&cq->lanes, memory_order_relaxed);
+	uint64_t since =
+		l->dozed_ns > l->activity_ns ? l->dozed_ns : l->activity_ns;
+
+	if (l->streak_ns > since)
+		since = l->streak_ns;
+	return now >= since + DOZE_AFTER_NS && ur_cq_is_empty(cq) &&
+	       !(lanes & (lanes - 1)) && !ur_cq_is_armed(cq) &&
+	       !l->adapter->dev.spec.port &&
+	       ur_lane_earliest(l) > now + DOZE_NS &&
+	       ur_sched_load(now) >= DOZE_LOAD;
+}
+
+/* Sets app_ns, so that the helper does not take the sleep for a gap between polls. */
+static void doze(struct ur_lane *l, int link_fd)
+{
+	struct pollfd fd = { .fd = link_fd, .events = POLLIN };
+	struct timespec t = { .tv_nsec = DOZE_NS };
+	int saved = errno;
+
+	(void)ur_sys_ppoll(&fd, 1, &t);
+	errno = saved;
+	if (!ur_latch_try(&l->lock))
+		return;
+	l->dozed_ns = ur_clock_ns();
+	l->app_ns = l->dozed_ns;
+	ur_lane_unlock(l);
+}
+
+/*
  * Reads until cq has an entry: the application has work then, and a further
  * read that finds nothing would only delay it.  True: it was more than a quick
  * poll.
@@ -360,6 +408,7 @@ static void end_poll(struct ur_lane *l, bool wake)
 static bool poll_lane(struct ur_lane *l, struct ur_cq *cq)
 {
 	uint64_t now = 0;
+	int doze_fd = -1;
 	bool wake;
 
 	/* Armed for any entry: the helper or a waiting thread does the work.
@@ -367,8 +416,12 @@ static bool poll_lane(struct ur_lane *l, struct ur_cq *cq)
 	 * empty queue.  Armed for solicited entries only: go on, since the
 	 * program may poll for the others. */
 	if (atomic_load_explicit(&cq->armed, memory_order_relaxed) ==
-	    UR_CQ_ARMED_ANY)
+	    UR_CQ_ARMED_ANY) {
+		if (atomic_load_explicit(&cq->channel->polled_lanes,
+					 memory_order_relaxed))
+			ur_chanpoll_spin(l, cq->channel);
 		return true;
+	}
 	if (skip_for_sleepers(l) || !ur_latch_try(&l->lock)) {
 		missed(l, cq);
 		return true;
@@ -386,7 +439,7 @@ static bool poll_lane(struct ur_lane *l, struct ur_cq *cq)
 	wake = ur_lane_note_poll(l, now);
 	/* First poll after a wait (wait.c) that ended with an empty link: do
 	 * not read it again. */
-	l->link_dry = l->left_dry && ur_lane_earliest(l) > now;
+	l->link_dry = l->left_dry;
 	l->left_dry = false;
 	for (uint32_t i = 0; i < READS_PER_POLL && ur_cq_is_empty(cq); i++) {
 		if (!l->ops->step(l, now))
@@ -396,7 +449,14 @@ static bool poll_lane(struct ur_lane *l, struct ur_cq *cq)
 		l->app_ns = now;
 	}
 	l->link_dry = false;
+	if (may_doze(l, cq, now)) {
+		doze_fd = l->ops->wait_fd(l);
+		if (doze_fd >= 0)
+			l->doze_until_ns = now + DOZE_NS;
+	}
 	end_poll(l, wake);
+	if (doze_fd >= 0)
+		doze(l, doze_fd);
 	return true;
 }
 

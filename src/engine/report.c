@@ -34,25 +34,6 @@
 #include "engine/report.h"
 #include "engine/streams.h"
 
-static const char *type_name(enum ur_qp_type type)
-{
-	switch (type) {
-	case UR_QPT_RC:
-		return "RC";
-	case UR_QPT_UC:
-		return "UC";
-	case UR_QPT_UD:
-		return "UD";
-	case UR_QPT_RAW_PACKET:
-		return "RAW_PACKET";
-	case UR_QPT_XRC_SEND:
-		return "XRC_SEND";
-	case UR_QPT_XRC_RECV:
-		return "XRC_RECV";
-	}
-	return "?";
-}
-
 void ur_report_int(struct json_object *o, const char *key, uint64_t value)
 {
 	json_object_object_add(o, key, json_object_new_uint64(value));
@@ -76,13 +57,15 @@ struct json_object *ur_report_qp(struct ur_report_qps *list,
 				 const struct ur_qp *qp)
 {
 	struct json_object *o = json_object_new_object();
+	uint32_t head = atomic_load(&qp->sq.head);
 
 	ur_report_int(o, "qpn", qp->qpn);
-	ur_report_string(o, "type", type_name(qp->type));
+	ur_report_string(o, "type", ur_qp_type_name(qp->type));
 	ur_report_string(o, "state", ur_qp_state_name(atomic_load(&qp->state)));
-	ur_report_int(o, "sq_outstanding",
-		      atomic_load(&qp->sq.tail) - atomic_load(&qp->sq.head));
+	ur_report_int(o, "sq_outstanding", ur_sq_posted(&qp->sq) - head);
 	json_object_array_add(list->array, o);
+	/* `urnic explain` asks for a report before it reads the record. */
+	ur_record_refresh((struct ur_qp *)(uintptr_t)qp);
 	return o;
 }
 

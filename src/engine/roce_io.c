@@ -98,6 +98,7 @@ static void expire(struct ur_lane *l, bool dry, uint64_t now_ns)
 	    ++l->timer_waits < READS_PER_TIMER)
 		return;
 	l->timer_waits = 0;
+	ur_roce_set_load(l->roce, ur_sched_last_load());
 	ur_roce_expire(l->roce, now_ns);
 }
 
@@ -139,12 +140,14 @@ static int read_link(struct ur_lane *l)
 	return n;
 }
 
-static int receive(struct ur_lane *l)
+/* A due timer may be about an answer that has come since the link was empty. */
+static int receive(struct ur_lane *l, uint64_t now_ns)
 {
 	int n;
 
 	l->now_ns = 0;
-	if (l->link_dry && !ur_shm_waits_link(l->roce))
+	if (l->link_dry && !ur_shm_waits_link(l->roce) &&
+	    ur_roce_deadline(l->roce) > now_ns)
 		return 0;
 	l->accepted = false;
 	n = read_link(l);
@@ -199,10 +202,12 @@ int ur_roce_io_step(struct ur_lane *l, uint64_t now_ns)
 
 	n = receive_shm(l, now_ns);
 	/* Reading the link is a system call: not in each step. */
-	if (n == 0 || ++l->shm_steps % SHM_STEPS == 0)
-		n += receive(l);
-	else
+	if (n == 0 || ++l->shm_steps % SHM_STEPS == 0) {
+		n += receive(l, now_ns);
+		l->link_ns = now_ns;
+	} else {
 		l->now_ns = 0;
+	}
 	respond(l, n, now_ns);
 	return n;
 }
@@ -311,7 +316,7 @@ bool ur_roce_io_quick_poll(struct ur_lane *l, uint64_t *now)
 		return poll_shm(l) || poll_without_link(l, now);
 	if (ur_lane_full_poll_is_due(l))
 		return false;
-	n = receive(l);
+	n = receive(l, 0);
 	if (n == 0)
 		return true;
 	/* Our own work is no gap between polls. */

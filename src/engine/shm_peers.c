@@ -309,6 +309,8 @@ static int make_wakefd(struct shm_link *x)
 
 	ur_lane_lock(x->lane);
 	x->own_wakefd = ur_wakefd_create(x->lane, &theirs);
+	/* The kernel may not poll it yet. */
+	(void)ur_chanpoll_pause(x->lane, ur_clock_ns());
 	ur_lane_unlock(x->lane);
 	/* Threads that sleep poll something else from now on. */
 	ur_lane_hand_over(x->lane);
@@ -503,6 +505,8 @@ static bool open_link(struct shm_link *x, const struct greeting *g,
 	ur_shm_open(l->roce, &x->peer);
 	ur_shm_signal(l->roce);
 	ur_lane_send(l, ur_clock_ns());
+	/* The peer does not know that programs sleep. */
+	(void)ur_chanpoll_pause(l, ur_clock_ns());
 	ur_lane_unlock(l);
 	/* What watches the link may sleep, and does not know the channel. */
 	ur_lane_wake(l);

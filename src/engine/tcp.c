@@ -25,8 +25,7 @@
 #define SKIP_ALONE     64u /* polls without epoll_wait(), one connection */
 #define SKIP_CROWD     8u  /* the same with several */
 #define REMOTE_PIECE   16384u
-#define HOT_READS      500u   /* in a row; then it leaves the set */
-#define LOCAL_CC       "reno" /* every kernel has it, without privileges */
+#define HOT_READS      500u /* in a row; then it leaves the set */
 
 static size_t total(const struct iovec *iov, uint32_t n)
 {
@@ -60,34 +59,6 @@ void ur_tcp_fini(struct ur_tcp *t)
 	t->epfd = -1;
 }
 
-static bool same_host(const struct sockaddr_storage *a,
-		      const struct sockaddr_storage *b)
-{
-	const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
-	const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
-
-	if (a->ss_family != b->ss_family)
-		return false;
-	if (a->ss_family == AF_INET)
-		return a4->sin_addr.s_addr == b4->sin_addr.s_addr;
-	return a->ss_family == AF_INET6 &&
-	       IN6_ARE_ADDR_EQUAL(&a6->sin6_addr, &b6->sin6_addr);
-}
-
-/* A failure leaves the host's choice, which works as well. */
-static void choose_congestion_control(int fd)
-{
-	struct sockaddr_storage ours = { 0 }, theirs = { 0 };
-	socklen_t olen = sizeof(ours), tlen = sizeof(theirs);
-
-	if (getsockname(fd, (struct sockaddr *)&ours, &olen) ||
-	    getpeername(fd, (struct sockaddr *)&theirs, &tlen) ||
-	    !same_host(&ours, &theirs))
-		return;
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, LOCAL_CC,
-			 sizeof(LOCAL_CC) - 1);
-}
-
 int ur_tcp_add(struct ur_tcp *t, struct ur_tcp_conn *c, int fd)
 {
 	struct epoll_event ev = {
@@ -101,7 +72,6 @@ int ur_tcp_add(struct ur_tcp *t, struct ur_tcp_conn *c, int fd)
 		return -errno;
 	(void)ur_sockopt_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 	(void)ur_sockopt_set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, UNACKED_MAX_MS);
-	choose_congestion_control(fd);
 	*c = (struct ur_tcp_conn){ .fd = fd };
 	ur_list_init(&c->readable);
 	ur_list_init(&c->writable);

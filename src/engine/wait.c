@@ -11,8 +11,8 @@
  * (docs/decisions/0021 has the transitions).  count_wait() sets UR_WATCH_WAITER;
  * the helper then stops watching.  The state stays after the wait, since the
  * next one usually begins within microseconds; meanwhile no thread watches the
- * link.  The helper looks every 1 to 4 ms, and if no thread has waited since
- * its last look, it watches the link again.
+ * link.  The helper looks every 1 to 4 ms (longer in a crowd, ur_crowd()), and if
+ * no thread has waited since its last look, it watches the link again.
  *
  * If several threads wait on a lane, the helper serves it: a serving thread
  * that gets its own event would leave, and no thread would watch the link for
@@ -35,7 +35,6 @@
 #include "base/timer.h"
 #include "engine/internal.h"
 #include "engine/wakefd.h"
-#include "shm/shm.h"
 
 /* After so many steps the lane is unlocked once, for threads that want it. */
 #define STEPS_PER_HOLD 16u
@@ -43,8 +42,16 @@
 #define WORK_NS	       1000000u
 #define SPIN_PAUSES    8
 
+/* Places in fds of a lane's descriptors; 0: it is not there. */
+struct places {
+	nfds_t link;
+	nfds_t own;
+	nfds_t peers;
+};
+
 struct wait {
 	struct ur_wait_lanes lanes;
+	struct places at[UR_WAIT_LANES];
 	struct ur_evq *q; /* its event is awaited; NULL: descriptors are */
 	struct ur_ev *out;
 	int64_t spin_ns; /* UR_WAIT_ADAPTIVE, or how long to poll before sleeping */
@@ -54,8 +61,7 @@ struct wait {
 	uint32_t wet;	 /* bit i: poll(2) has seen data in lane[i]'s link */
 	bool polled;	 /* poll(2) was called since serve() */
 	bool busy;	 /* work() ended although there was more to do */
-	nfds_t link_at[UR_WAIT_LANES]; /* places in fds of the lanes' links */
-	bool lost; /* another thread serves one of the lanes by now */
+	bool lost;	 /* another thread serves one of the lanes by now */
 	struct pollfd *fds;
 	nfds_t own; /* the first ones are the caller's */
 	nfds_t nfds;
@@ -133,8 +139,8 @@ static void end_wait(struct ur_lane *l, bool served, bool dry)
 		l->helper_rests = false;
 		if (l->waiters)
 			ur_lane_set_watch(l, UR_WATCH_ARMED);
-		else if (l->roce)
-			(void)ur_shm_sleep(l->roce, false);
+		else
+			(void)ur_lane_rest(l, false);
 		l->left_dry = dry;
 	}
 	ur_lane_unlock(l);
@@ -146,11 +152,14 @@ static void end_wait(struct ur_lane *l, bool served, bool dry)
 static bool count_wait(struct ur_lane *l)
 {
 	bool served, wake = false;
+	uint64_t now;
 
 	ur_lane_lock(l);
-	served = l->waiters++ == 0 && ur_clock_ns() >= l->no_waiter_until_ns;
+	now = ur_clock_ns();
+	wake = ur_chanpoll_pause(l, now);
+	served = l->waiters++ == 0 && now >= l->no_waiter_until_ns;
 	if (served) {
-		wake = l->watch == UR_WATCH_ARMED;
+		wake |= l->watch == UR_WATCH_ARMED;
 		ur_lane_set_watch(l, UR_WATCH_WAITER);
 		l->waits = true;
 		atomic_fetch_add_explicit(&l->wait_count, 1,
@@ -227,11 +236,13 @@ static void work(struct wait *w, struct ur_lane *l)
 	}
 }
 
-static void add_fd(struct wait *w, int fd)
+/* Returns its place; 0: there is none. */
+static nfds_t add_fd(struct wait *w, int fd)
 {
-	if (fd >= 0)
-		w->fds[w->nfds++] =
-			(struct pollfd){ .fd = fd, .events = POLLIN };
+	if (fd < 0)
+		return 0;
+	w->fds[w->nfds] = (struct pollfd){ .fd = fd, .events = POLLIN };
+	return w->nfds++;
 }
 
 /*
@@ -257,11 +268,8 @@ static bool ready_to_sleep(struct wait *w, uint32_t i)
 
 	if (is_ready(w))
 		return false;
-	if (l->roce && ur_shm_any(l->roce)) {
-		ur_shm_flush_acks(l->roce);
-		if (!ur_shm_sleep(l->roce, true))
-			return false;
-	}
+	if (!ur_lane_rest(l, true))
+		return false;
 	now = ur_clock_ns();
 	at = wake_at(l, now);
 	if (at <= now)
@@ -270,10 +278,9 @@ static bool ready_to_sleep(struct wait *w, uint32_t i)
 	if (at < w->until)
 		w->until = at;
 	atomic_store_explicit(&l->waiter_sleeps, true, memory_order_relaxed);
-	w->link_at[i] = w->nfds;
-	add_fd(w, l->ops->wait_fd(l));
-	add_fd(w, l->wait_fd);
-	add_fd(w, ur_wakefd_polled(l));
+	w->at[i].link = add_fd(w, l->ops->wait_fd(l));
+	w->at[i].own = add_fd(w, l->wait_fd);
+	w->at[i].peers = add_fd(w, ur_wakefd_polled(l));
 	return true;
 }
 
@@ -286,10 +293,7 @@ static void work_on(struct wait *w, uint32_t i, bool may_sleep)
 {
 	struct ur_lane *l = w->lanes.lane[i];
 
-	/* A due timer may be about an answer that lies in the link. */
-	l->link_dry =
-		w->polled ? !(w->wet & 1u << i)
-			  : may_sleep && ur_lane_earliest(l) > ur_clock_ns();
+	l->link_dry = w->polled ? !(w->wet & 1u << i) : may_sleep;
 	work(w, l);
 	if (l->link_dry && !w->polled && is_ready(w)) {
 		l->link_dry = false;
@@ -312,7 +316,7 @@ static bool serve(struct wait *w, bool may_sleep)
 	for (uint32_t i = 0; i < w->lanes.n; i++) {
 		struct ur_lane *l = w->lanes.lane[i];
 
-		w->link_at[i] = 0;
+		w->at[i] = (struct places){ 0 };
 		ur_lane_lock(l);
 		if (l->watch == UR_WATCH_WAITER)
 			work_on(w, i, may_sleep);
@@ -323,6 +327,11 @@ static bool serve(struct wait *w, bool may_sleep)
 	}
 	w->polled = false;
 	return sleep;
+}
+
+static bool has_input(const struct wait *w, nfds_t place)
+{
+	return place && w->fds[place].revents;
 }
 
 static void clear_fd(int fd)
@@ -339,7 +348,11 @@ static void awake(struct wait *w)
 	for (uint32_t i = 0; i < w->lanes.n; i++) {
 		struct ur_lane *l = w->lanes.lane[i];
 
+		if (has_input(w, w->at[i].own))
+			clear_fd(l->wait_fd);
 		ur_lane_lock(l);
+		if (has_input(w, w->at[i].peers))
+			ur_wakefd_drain(l);
 		/* Else it is the helper's by now. */
 		if (l->watch == UR_WATCH_WAITER)
 			l->sleep_until_ns = 0;
@@ -347,18 +360,6 @@ static void awake(struct wait *w)
 				      memory_order_relaxed);
 		ur_lane_unlock(l);
 	}
-	for (nfds_t i = w->own; i < w->nfds; i++)
-		for (uint32_t k = 0; w->fds[i].revents && k < w->lanes.n; k++) {
-			struct ur_lane *l = w->lanes.lane[k];
-
-			if (w->fds[i].fd == l->wait_fd)
-				clear_fd(l->wait_fd);
-			if (w->fds[i].fd == ur_wakefd_polled(l)) {
-				ur_lane_lock(l);
-				ur_wakefd_drain(l);
-				ur_lane_unlock(l);
-			}
-		}
 }
 
 static void unmask(struct wait *w)
@@ -380,6 +381,9 @@ static void leave(void *arg)
 	for (uint32_t i = 0; i < w->lanes.n; i++)
 		end_wait(w->lanes.lane[i], w->served & 1u << i,
 			 w->lanes.n == 1);
+	/* only_sleep() and sleep_on() both call it if the thread is cancelled. */
+	w->lanes.n = 0;
+	w->serves = false;
 }
 
 /*
@@ -409,7 +413,7 @@ static void note_wet_links(struct wait *w)
 	w->polled = true;
 	w->wet = 0;
 	for (uint32_t i = 0; i < w->lanes.n; i++)
-		if (!w->link_at[i] || w->fds[w->link_at[i]].revents)
+		if (!w->at[i].link || has_input(w, w->at[i].link))
 			w->wet |= 1u << i;
 }
 
@@ -429,6 +433,17 @@ static int sleep_between(struct wait *w)
 	return n;
 }
 
+/* Counts of the kernel, from the time when the channel did not block, would leave
+ * the descriptor readable. */
+static bool take_now(struct wait *w)
+{
+	bool readable;
+
+	return atomic_load_explicit(&w->q->polled_lanes, memory_order_relaxed)
+		       ? ur_evq_take_polled(w->q, w->out, &readable)
+		       : ur_evq_take_now(w->q, w->out);
+}
+
 /* Takes the awaited event, if it is there, and signals those of others. */
 static bool is_over(struct wait *w)
 {
@@ -436,7 +451,7 @@ static bool is_over(struct wait *w)
 	bool taken;
 
 	if (w->q) {
-		taken = ur_evq_take_now(w->q, w->out);
+		taken = take_now(w);
 		ur_evq_flush_wakes();
 		return taken;
 	}
@@ -490,7 +505,7 @@ static int take_masked(struct wait *w)
 {
 	int n = 0;
 
-	while (!ur_evq_take_now(w->q, w->out)) {
+	while (!take_now(w)) {
 		n = sleep_on(w);
 		if (n < 0)
 			return n;
@@ -560,11 +575,11 @@ static int wait_for(struct wait *w)
 	return n;
 }
 
-static bool is_nonblocking(int fd)
+/* Does the kernel add counts to q?  Then only ur_evq_take_polled() reads them. */
+static bool is_counted(const struct ur_adapter *a, const struct ur_evq *q)
 {
-	int flags = fcntl(fd, F_GETFL);
-
-	return flags < 0 || flags & O_NONBLOCK;
+	return atomic_load_explicit(&q->polled_lanes, memory_order_relaxed) &&
+	       !atomic_load_explicit(&a->dead, memory_order_relaxed);
 }
 
 int ur_adapter_wait(struct ur_adapter *a, struct ur_evq *q, struct ur_ev *out)
@@ -579,11 +594,18 @@ int ur_adapter_wait(struct ur_adapter *a, struct ur_evq *q, struct ur_ev *out)
 		.own = 1,
 		.end = UR_NEVER,
 	};
+	bool counted = is_counted(a, q);
+	int flags;
 
-	if (ur_evq_take_now(q, out))
+	if (counted ? ur_chanpoll_take(a, q, out) : ur_evq_take_now(q, out))
 		return 0;
-	if (is_nonblocking(q->fd))
-		return ur_evq_take(q, out);
+	flags = fcntl(q->fd, F_GETFL);
+	if (flags < 0)
+		return -errno;
+	atomic_store_explicit(&q->blocks, !(flags & O_NONBLOCK),
+			      memory_order_relaxed);
+	if (flags & O_NONBLOCK)
+		return is_counted(a, q) ? -EAGAIN : ur_evq_take(q, out);
 	ur_wait_add(&w.lanes, a, q);
 	if (!can_serve(&w.lanes))
 		w.lanes.n = 0;
@@ -610,7 +632,8 @@ int ur_wait_poll(const struct ur_wait_lanes *lanes, struct pollfd *fds,
  * the lane, its link is watched again: by the helper, or by this thread if it
  * usually waits for events.
  */
-static void arm_lane(struct ur_lane *l)
+static void arm_lane(struct ur_lane *l, struct ur_evq *q,
+		     enum ur_chanpoll_use use)
 {
 	uint64_t now;
 	bool wake, late, soon;
@@ -626,7 +649,8 @@ static void arm_lane(struct ur_lane *l)
 	 * next look corrects a wrong guess.  Not while other threads wait:
 	 * this one would not serve the lane then. */
 	soon = l->waits && !l->waiters;
-	wake = l->watch == UR_WATCH_TICK && !soon;
+	wake = q && ur_chanpoll_arm(l, q, use, now);
+	wake |= l->watch == UR_WATCH_TICK && !soon;
 	if (l->watch == UR_WATCH_TICK)
 		ur_lane_set_watch(l, soon ? UR_WATCH_WAITER : UR_WATCH_ARMED);
 	late = ur_helper_is_late(l, 0);
@@ -637,12 +661,47 @@ static void arm_lane(struct ur_lane *l)
 		ur_lane_wake(l);
 }
 
+/*
+ * Will the program probably sleep in poll(2) or epoll for any completion?  Where
+ * events are solicited, most packets bring none.  `blocks` saves blocking programs
+ * a system call.
+ */
+static bool is_polled(const struct ur_cq *cq)
+{
+	struct ur_evq *q = cq->channel;
+
+	return q && !q->inner &&
+	       !atomic_load_explicit(&q->blocks, memory_order_relaxed) &&
+	       atomic_load_explicit(&cq->armed, memory_order_relaxed) ==
+		       UR_CQ_ARMED_ANY &&
+	       fcntl(q->fd, F_GETFL) & O_NONBLOCK;
+}
+
+/*
+ * Without traffic the helper takes the lane back, and each such change wakes it:
+ * for rare events both would be paid.
+ */
+static enum ur_chanpoll_use use_of(struct ur_cq *cq)
+{
+	uint64_t now, before;
+
+	if (!is_polled(cq))
+		return UR_CHANPOLL_NO;
+	now = ur_clock_ns();
+	before = atomic_exchange_explicit(&cq->armed_ns, now,
+					  memory_order_relaxed);
+	return now - before < UR_WAITER_TICK_NS ? UR_CHANPOLL_OFTEN
+						: UR_CHANPOLL_RARELY;
+}
+
 void ur_adapter_arm(struct ur_adapter *a, struct ur_cq *cq)
 {
 	uint64_t lanes = atomic_load_explicit(&cq->lanes, memory_order_acquire);
+	enum ur_chanpoll_use use;
 
 	if (atomic_load_explicit(&a->dead, memory_order_relaxed))
 		return;
+	use = use_of(cq);
 	while (lanes)
-		arm_lane(ur_adapter_next_lane(a, &lanes));
+		arm_lane(ur_adapter_next_lane(a, &lanes), cq->channel, use);
 }

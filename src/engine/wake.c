@@ -10,7 +10,8 @@
  *         (wait.c), or has done so lately.  Asleep on the eventfd alone; every
  *         1 to 4 ms it looks whether a thread has waited since, and if not
  *         becomes ARMED.  While one waits without traffic it sleeps without a
- *         timer.
+ *         timer.  For programs that poll a channel (chanpoll.c) it runs the
+ *         timers as well.
  *  TICK   an application polls.  Asleep on the eventfd alone, since a thread
  *         asleep on a socket has to be woken for each packet, which slows down
  *         the poller; once a millisecond it looks whether the application still
@@ -20,6 +21,9 @@
  * ur_adapter_arm() sets ARMED, or WAITER where threads have waited before.  All
  * of it happens under the lane's lock, so others see the state that the helper
  * goes to sleep with.
+ *
+ * The ticks of ARMED and WAITER are longer where threads wait for a processor
+ * (ur_crowd()), but not those for programs that poll a channel.
  *
  * Deadlines: the thread that watches the link publishes until when it sleeps
  * (sleep_until_ns), and the thread that unlocks the lane wakes it if a deadline
@@ -45,7 +49,6 @@
 #include "engine/spin.h"
 #include "engine/wakefd.h"
 #include "shm/share.h"
-#include "shm/shm.h"
 
 #define SPIN_PAUSES	8
 #define READS_PER_HOLD	16u
@@ -67,6 +70,8 @@ struct helper {
 	uint32_t streak; /* of the lane's latch, as last seen */
 	uint32_t polls;	 /* the lane's, as last seen */
 	uint32_t ticks;
+	bool chan;	  /* programs poll a channel (l->chan.q) */
+	uint64_t tick_ns; /* the time between looks in WAITER */
 };
 
 /* When the batch must leave, if no answer brings a thread here before. */
@@ -153,7 +158,9 @@ static void clear_wake(struct ur_lane *l)
 
 static bool is_polled(const struct ur_lane *l, uint64_t now)
 {
-	return now - l->app_ns < (uint64_t)UR_POLL_FRESH_NS * l->poll_timescale;
+	uint64_t fresh = (uint64_t)UR_POLL_FRESH_NS * l->poll_timescale;
+
+	return now - l->app_ns < fresh || now < l->doze_until_ns + fresh;
 }
 
 /*
@@ -241,23 +248,15 @@ static bool was_waited_on(struct ur_lane *l)
 }
 
 /*
- * Threads wait for events and do the work.  When none has waited or polled
- * between two looks, the helper watches the link.  Packets that came meanwhile
- * waited for it, so from the second time in a row on the helper serves such
- * threads for longer and longer.
+ * The threads that did the work have gone.  Packets that came meanwhile waited for
+ * the helper, so from the second time in a row on it serves such threads for longer
+ * and longer.
  */
-static void tick_waiter(struct ur_lane *l, uint64_t now)
+static void note_ended(struct ur_lane *l, uint64_t now)
 {
-	bool waited = was_waited_on(l);
-	uint32_t ended;
+	uint32_t ended =
+		atomic_load_explicit(&l->waits_ended, memory_order_relaxed);
 
-	l->helper_rests =
-		l->waiters && !waited && now - l->activity_ns > UR_ACTIVE_NS;
-	if (l->waiters || waited)
-		return;
-	ur_lane_set_watch(l, UR_WATCH_ARMED);
-	l->waits = false;
-	ended = atomic_load_explicit(&l->waits_ended, memory_order_relaxed);
 	if (ended < WAITS_ENDED_MAX)
 		ended++;
 	atomic_store_explicit(&l->waits_ended, ended, memory_order_relaxed);
@@ -265,15 +264,62 @@ static void tick_waiter(struct ur_lane *l, uint64_t now)
 		l->no_waiter_until_ns = now + (UR_TICK_NS << ended);
 }
 
-static uint64_t next_wake(const struct ur_lane *l, uint64_t now)
+/*
+ * Threads wait for events and do the work.  When none has waited or polled
+ * between two looks, the helper watches the link.
+ */
+static void tick_waiter(struct ur_lane *l, uint64_t now)
 {
+	bool waited = was_waited_on(l);
+
+	l->helper_rests =
+		l->waiters && !waited && now - l->activity_ns > UR_ACTIVE_NS;
+	if (l->waiters || waited)
+		return;
+	ur_lane_set_watch(l, UR_WATCH_ARMED);
+	l->waits = false;
+	note_ended(l, now);
+}
+
+/*
+ * Programs poll a channel and do the work when they wake; this thread does what is
+ * due, or what they have left.  If no program comes for 4 ms, there is no traffic, or
+ * the programs do something else.
+ */
+static void look_for_pollers(struct ur_lane *l, uint64_t now)
+{
+	struct ur_chanpoll *c = &l->chan;
+	bool look = now >= c->look_ns;
+
+	if (was_waited_on(l))
+		c->came_ns = now;
+	if (now - c->came_ns >= UR_WAITER_TICK_NS) {
+		ur_lane_set_watch(l, UR_WATCH_ARMED);
+		return;
+	}
+	if (!look && ur_lane_earliest(l) > now)
+		return;
+	if (ur_lane_step(l, now) == 0 && l->activity_ns == now)
+		/* Acknowledgements that no answer has taken along. */
+		c->tick_ns = UR_CHANPOLL_TICK_NS;
+	else if (look && c->tick_ns < UR_WAITER_TICK_NS)
+		c->tick_ns *= 2;
+	if (look)
+		c->look_ns = now + c->tick_ns;
+}
+
+static uint64_t next_wake(const struct helper *h, uint64_t now)
+{
+	const struct ur_lane *l = h->lane;
 	uint64_t at = ur_lane_earliest(l);
 	uint64_t late = (uint64_t)UR_BATCH_LATE_NS * l->timescale;
 
+	if (l->chan.q)
+		return at < l->chan.look_ns ? at : l->chan.look_ns;
 	if (l->watch == UR_WATCH_WAITER) {
 		at = l->waiters ? UR_NEVER : batch_due(l);
-		if (!l->helper_rests && at > now + UR_TICK_NS)
-			at = now + UR_TICK_NS;
+		if (!l->helper_rests && at > now + h->tick_ns)
+			at = now + h->tick_ns;
 		return at;
 	}
 
@@ -282,8 +328,8 @@ static uint64_t next_wake(const struct ur_lane *l, uint64_t now)
 	/* More posts will be batched, and need not wake the helper then. */
 	if (l->last_batch && now - l->app_ns < late && at > now + late)
 		at = now + late;
-	if (now - l->activity_ns < UR_ACTIVE_NS && at > now + UR_TICK_NS)
-		at = now + UR_TICK_NS;
+	if (now - l->activity_ns < UR_ACTIVE_NS && at > now + ur_tick_ns())
+		at = now + ur_tick_ns();
 	return at;
 }
 
@@ -364,21 +410,30 @@ static bool spin(struct helper *h)
 	return false;
 }
 
-/*
- * Tells peers whether the lane is polled.  When polling has ended the helper
- * ticks for some time: a peer may have learned too late that it has to signal.
- */
-static void tell_peers(struct ur_lane *l, uint64_t now)
+/* Does the work that is due as the lane's state says, which may change it.
+ * Returns the number of packets. */
+static uint32_t run(struct helper *h, uint64_t now)
 {
-	if (l->watch == UR_WATCH_TICK) {
-		ur_shm_polled(l->roce);
-		l->shm_polled = true;
-		return;
+	struct ur_lane *l = h->lane;
+	bool chan = l->chan.q;
+	uint32_t got = 0;
+
+	if (l->watch == UR_WATCH_TICK)
+		tick(l, now);
+	else if (chan)
+		look_for_pollers(l, now);
+	else if (l->watch == UR_WATCH_WAITER)
+		tick_waiter(l, now);
+	if (l->watch != UR_WATCH_WAITER)
+		(void)ur_lane_rest(l, false);
+	if (l->watch == UR_WATCH_ARMED) {
+		got = run_dry(l);
+		if (chan && got)
+			note_ended(l, now);
+	} else if (l->watch == UR_WATCH_WAITER && !l->waiters && h->woken) {
+		(void)ur_lane_step(l, ur_clock_ns()); /* send what waits */
 	}
-	(void)ur_shm_sleep(l->roce, false);
-	if (l->shm_polled)
-		l->activity_ns = now;
-	l->shm_polled = false;
+	return got;
 }
 
 /* Does the work that is due, then decides how to sleep; returns until when. */
@@ -388,32 +443,26 @@ static uint64_t run_once(struct helper *h, enum ur_watch *watch, uint32_t *got)
 	uint64_t now, until;
 	bool busy;
 
+	(void)ur_sched_load(ur_clock_ns()); /* for ur_crowd() */
 	ur_lane_lock(l);
 	now = ur_clock_ns();
 	busy = now - l->app_ns < (uint64_t)UR_POLL_GAP_NS * l->poll_timescale;
 	if (l->watch != UR_WATCH_WAITER) {
 		l->sleep_until_ns = 0;
 		l->helper_rests = false;
+		h->tick_ns = ur_tick_ns();
 	}
-	if (h->peers_signaled)
+	/* Programs that poll a channel read them (chanpoll.c). */
+	if (h->peers_signaled && !l->chan.q)
 		ur_wakefd_drain(l);
-	*got = 0;
-	if (l->watch == UR_WATCH_TICK)
-		tick(l, now);
-	else if (l->watch == UR_WATCH_WAITER)
-		tick_waiter(l, now);
-	if (l->roce && l->watch != UR_WATCH_WAITER)
-		tell_peers(l, now);
-	if (l->watch == UR_WATCH_ARMED)
-		*got = run_dry(l);
-	else if (l->watch == UR_WATCH_WAITER && !l->waiters && h->woken)
-		(void)ur_lane_step(l, now); /* send what waits */
+	*got = run(h, now);
 	ur_moderator_expire(&l->adapter->moderator, ur_clock_ns());
 	now = ur_clock_ns();
 	if (busy)
 		l->helper_ran_ns = now;
-	until = next_wake(l, now);
-	if (l->watch != UR_WATCH_WAITER)
+	until = next_wake(h, now);
+	h->chan = l->chan.q;
+	if (l->watch != UR_WATCH_WAITER || h->chan)
 		l->sleep_until_ns = until;
 	/* Only a thread that will sleep on it asks for it: the link then
 	 * signals it. */
@@ -434,13 +483,11 @@ static bool may_sleep(struct ur_lane *l, enum ur_watch watch)
 {
 	bool ok = true;
 
-	if (watch != UR_WATCH_ARMED || !l->roce)
+	if (watch != UR_WATCH_ARMED || !l->ops->rest)
 		return true;
 	ur_lane_lock(l);
-	if (l->watch == UR_WATCH_ARMED && ur_shm_any(l->roce)) {
-		ur_shm_flush_acks(l->roce);
-		ok = ur_shm_sleep(l->roce, true);
-	}
+	if (l->watch == UR_WATCH_ARMED)
+		ok = ur_lane_rest(l, true);
 	ur_lane_unlock(l);
 	ur_evq_flush_wakes();
 	return ok;
@@ -497,22 +544,29 @@ static void tick_unlocked(struct helper *h)
 /*
  * Likewise while threads go on waiting on the lane, with longer and longer
  * sleeps: with many processes, ticks of the helpers alone kept the cores busy.
+ * Until the helper watches the link they do not become shorter again: a thread that
+ * was asleep for a whole tick has not gone away.
  */
 static void tick_waiter_unlocked(struct helper *h)
 {
 	struct ur_lane *l = h->lane;
-	uint64_t tick = UR_TICK_NS;
 
 	while (was_waited_on(l) &&
 	       ur_moderator_deadline(&l->adapter->moderator) == UR_NEVER &&
-	       !sleep_until(h, UR_WATCH_WAITER, ur_clock_ns() + tick))
-		if (tick < UR_WAITER_TICK_NS)
-			tick *= 2;
+	       !sleep_until(h, UR_WATCH_WAITER, ur_clock_ns() + h->tick_ns)) {
+		uint64_t longest;
+
+		(void)ur_sched_load(ur_clock_ns()); /* for ur_crowd() */
+		longest = ur_waiter_tick_ns();
+		h->tick_ns *= 2;
+		if (h->tick_ns > longest)
+			h->tick_ns = longest;
+	}
 }
 
 static void *helper_main(void *arg)
 {
-	struct helper h = { .lane = arg };
+	struct helper h = { .lane = arg, .tick_ns = UR_TICK_NS };
 	uint64_t slept_ns = UR_NEVER;
 	bool spun = false;
 
@@ -535,7 +589,7 @@ static void *helper_main(void *arg)
 		since = ur_clock_ns();
 		if (!sleep_until(&h, watch, until) && watch == UR_WATCH_TICK)
 			tick_unlocked(&h);
-		else if (watch == UR_WATCH_WAITER && !h.woken)
+		else if (watch == UR_WATCH_WAITER && !h.chan && !h.woken)
 			tick_waiter_unlocked(&h);
 		slept_ns = ur_clock_ns() - since;
 	}

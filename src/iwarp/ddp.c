@@ -167,6 +167,14 @@ enum ur_iw_fault ur_iw_region(const struct ur_iwqp *q, uint32_t stag,
 	int ret = ur_mr_reach(q->qp->mrs, q->qp->pd, q->qp, stag, to, len,
 			      access, &p);
 
+	if (ret)
+		ur_record_access(q->qp, &(struct ur_record_access){
+						.pd = q->qp->pd,
+						.key = stag,
+						.need = access,
+						.va = to,
+						.length = len,
+						.side = UR_REC_REMOTE });
 	if (ret == -ENOENT)
 		return tagged ? UR_IWF_T_STAG : UR_IWF_STAG;
 	if (ret == -EPERM)
@@ -183,18 +191,46 @@ enum ur_iw_fault ur_iw_region(const struct ur_iwqp *q, uint32_t stag,
 	return UR_IWF_NONE;
 }
 
+int ur_iw_shorten(const struct iovec *iov, uint32_t *len)
+{
+	*len = 0;
+	for (uint32_t i = 0; i < UR_MAX_SGE; i++)
+		*len += (uint32_t)iov[i].iov_len;
+	return UR_MAX_SGE;
+}
+
+int ur_iw_pieces(const struct ur_iwqp *q, uint32_t stag, uint64_t to,
+		 uint32_t len, uint32_t access, struct iovec *iov, uint32_t max)
+{
+	const struct ur_mr_ref m = { .t = q->qp->mrs,
+				     .pd = q->qp->pd,
+				     .qp = q->qp,
+				     .key = stag,
+				     .va = to };
+
+	return ur_mr_pieces(&m, len, access, iov, max);
+}
+
 static int locate_write(struct ur_iwqp *q, const struct ur_iw_in *in,
 			uint32_t off, uint32_t len, struct iovec *iov,
-			enum ur_iw_fault *fault)
+			uint32_t max, enum ur_iw_fault *fault)
 {
 	uint8_t *at = NULL;
+	int n;
 
 	*fault = ur_iw_region(q, in->h.stag, in->h.to + off, len,
 			      UR_ACCESS_REMOTE_WRITE, true, &at);
 	if (*fault != UR_IWF_NONE)
 		return -EACCES;
-	iov[0] = (struct iovec){ .iov_base = at, .iov_len = len };
-	return 1;
+	if (at) {
+		iov[0] = (struct iovec){ .iov_base = at, .iov_len = len };
+		return 1;
+	}
+	n = ur_iw_pieces(q, in->h.stag, in->h.to + off, len,
+			 UR_ACCESS_REMOTE_WRITE, iov, max);
+	if (n < 0 && n != -E2BIG)
+		*fault = UR_IWF_ACCESS;
+	return n;
 }
 
 int ur_ddp_locate(struct ur_iwqp *q, const struct ur_iw_in *in, uint32_t off,
@@ -204,9 +240,9 @@ int ur_ddp_locate(struct ur_iwqp *q, const struct ur_iw_in *in, uint32_t off,
 	const struct ur_swqe *w;
 	int n;
 
-	if (in->opcode == UR_RDMAP_WRITE)
-		return locate_write(q, in, off, len, iov, fault);
-	if (in->opcode == UR_RDMAP_READ_RESPONSE) {
+	if (in->opcode == UR_RDMAP_WRITE) {
+		n = locate_write(q, in, off, len, iov, max, fault);
+	} else if (in->opcode == UR_RDMAP_READ_RESPONSE) {
 		*fault = UR_IWF_LOCAL_READ;
 		w = ur_iw_oldest_read(q);
 		n = ur_sge_locate(q->qp->mrs, q->qp->pd, w->data.sge,
@@ -232,16 +268,21 @@ enum ur_iw_fault ur_ddp_place(struct ur_iwqp *q, const struct ur_iw_in *in,
 	const uint8_t *from = data;
 	int n;
 
-	if (len == 0)
-		return UR_IWF_NONE;
-	n = ur_ddp_locate(q, in, off, len, iov, UR_MAX_SGE, &fault);
-	if (n < 0)
-		return fault;
-	for (int i = 0; i < n; i++) {
-		if (ur_guard_copy(iov[i].iov_base, from, iov[i].iov_len))
-			return in->opcode == UR_RDMAP_WRITE ? UR_IWF_T_BOUNDS
-							    : fault;
-		from += iov[i].iov_len;
+	while (len > 0) {
+		n = ur_ddp_locate(q, in, off, len, iov, UR_MAX_SGE, &fault);
+		if (n < 0)
+			return fault;
+		for (int i = 0; i < n; i++) {
+			uint32_t size = (uint32_t)iov[i].iov_len;
+
+			if (ur_guard_copy(iov[i].iov_base, from, size))
+				return in->opcode == UR_RDMAP_WRITE
+					       ? UR_IWF_T_BOUNDS
+					       : fault;
+			from += size;
+			off += size;
+			len -= size;
+		}
 	}
 	return UR_IWF_NONE;
 }

@@ -113,5 +113,7 @@ void ur_iw_fault(struct ur_iwqp *q, enum ur_iw_fault f,
 		ur_iw_request_fail(q, q->tx.rd[q->tx.rd_head],
 				   (enum ur_wc_status)row->request);
 	ur_iw_recv_fail(q, (enum ur_wc_status)row->status);
+	if (row->event >= 0)
+		ur_record_failed(q->qp);
 	ur_iwqp_fail(q, row->event);
 }

@@ -34,6 +34,11 @@
 /* The buffer of received bytes that are not yet parsed. */
 #define UR_IW_RX_BUF	     65536u
 #define UR_IW_RX_BUF_MARKERS 73728u
+/* Receive buffers that a lane keeps for its next connections, with the pages
+ * that were touched: at most 512 KiB.  A program that connects again and again
+ * needs one, or one for each thread that does so; more than eight are not worth
+ * the memory that a lane keeps without use. */
+#define UR_IW_SPARE_BUFS     8u
 
 /* A request of the peer that is not answered completely. */
 struct ur_iw_inbound {
@@ -183,6 +188,8 @@ struct ur_iwarp {
 	struct ur_timers timers;
 	struct ur_list ready;
 	struct ur_list batches;
+	uint8_t *spare[UR_IW_SPARE_BUFS]; /* of UR_IW_RX_BUF bytes */
+	uint32_t spares;
 	uint64_t now_ns; /* time argument of the running entry point */
 	struct ur_iwarp_counters cnt;
 };
@@ -331,6 +338,14 @@ static inline uint32_t ur_iw_max_payload(const struct ur_iwqp *q, bool tagged)
 {
 	return q->max_ulpdu - ur_ddp_hdr_len(tagged);
 }
+
+/* ddp.c: *len becomes that of UR_MAX_SGE pieces, which are all that a segment may
+ * have. Returns UR_MAX_SGE. */
+int ur_iw_shorten(const struct iovec *iov, uint32_t *len);
+/* ur_mr_pieces() of an STag. */
+int ur_iw_pieces(const struct ur_iwqp *q, uint32_t stag, uint64_t to,
+		 uint32_t len, uint32_t access, struct iovec *iov,
+		 uint32_t max);
 
 /* req.c */
 enum ur_iw_emit ur_iw_request_emit(struct ur_iwqp *q);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/ringmem.h"
 #include "iwarp/internal.h"
 
 int ur_iwarp_create(const struct ur_iwarp_config *cfg, struct ur_iwarp **out)
@@ -36,6 +37,8 @@ void ur_iwarp_destroy(struct ur_iwarp *w)
 	ur_list_for_each_safe(n, tmp, &w->batches) {
 		free(ur_container_of(n, struct ur_iw_batch, node));
 	}
+	while (w->spares)
+		ur_ring_unmap(w->spare[--w->spares], UR_IW_RX_BUF);
 	ur_timers_fini(&w->timers);
 	free(w->qps);
 	free(w);

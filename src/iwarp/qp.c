@@ -92,6 +92,7 @@ void ur_iwqp_check_overrun(struct ur_iwqp *q)
 	if (!q->overrun)
 		return;
 	q->overrun = false;
+	ur_record_code(q->qp, UR_REC_EVENT, UR_EVENT_CQ_ERR, 0);
 	ur_iwqp_fail(q, UR_EVENT_QP_FATAL);
 }
 
@@ -129,6 +130,22 @@ void *ur_iwarp_link(const struct ur_qp *qp)
 	return ur_iwqp_of(qp)->link;
 }
 
+/* Mapping and unmapping one costs as much as several messages. */
+static uint8_t *rx_buf_get(struct ur_iwarp *w, uint32_t cap)
+{
+	if (cap == UR_IW_RX_BUF && w->spares)
+		return w->spare[--w->spares];
+	return ur_ring_map(cap);
+}
+
+static void rx_buf_put(struct ur_iwarp *w, uint8_t *buf, uint32_t cap)
+{
+	if (buf && cap == UR_IW_RX_BUF && w->spares < UR_IW_SPARE_BUFS)
+		w->spare[w->spares++] = buf;
+	else
+		ur_ring_unmap(buf, cap);
+}
+
 /* Clears the state of a connection, not of the QP. */
 static void connection_clear(struct ur_iwqp *q)
 {
@@ -137,7 +154,7 @@ static void connection_clear(struct ur_iwqp *q)
 	ur_timer_cancel(&q->w->timers, &q->timer);
 	ur_list_del(&q->ready);
 	ur_iw_tx_drop(q);
-	ur_ring_unmap(q->rx.buf, q->rx.cap);
+	rx_buf_put(q->w, q->rx.buf, q->rx.cap);
 	free(q->tx.rd);
 	free(q->tx.in);
 	q->tx = (struct ur_iw_tx){ .cur = q->tx.cur, .sent = q->tx.sent };
@@ -151,8 +168,7 @@ static void connection_clear(struct ur_iwqp *q)
 static int connection_alloc(struct ur_iwqp *q, bool markers)
 {
 	q->rx.cap = markers ? UR_IW_RX_BUF_MARKERS : UR_IW_RX_BUF;
-	/* Touched pages are freed with the connection. */
-	q->rx.buf = ur_ring_map(q->rx.cap);
+	q->rx.buf = rx_buf_get(q->w, q->rx.cap);
 	q->tx.rd = calloc(UR_IW_MAX_IRD, sizeof(*q->tx.rd));
 	q->tx.in = calloc(UR_IW_MAX_IRD, sizeof(*q->tx.in));
 	if (q->rx.buf && q->tx.rd && q->tx.in)
@@ -295,9 +311,8 @@ static void reset(struct ur_iwqp *q)
 	q->tx.term_len = 0;
 	q->abort = q->link != NULL;
 	ur_timer_cancel(&q->w->timers, &q->timer);
-	q->tx.cur = ur_sq_clear(&qp->sq);
+	q->tx.cur = ur_qp_clear(qp);
 	q->tx.sent = q->tx.cur;
-	ur_rq_clear(&qp->rq);
 	q->rx.rwqe = NULL;
 	q->overrun = false;
 	ur_qp_purge(qp);
@@ -351,8 +366,7 @@ int ur_iwarp_qp_modify(struct ur_iwarp *w, struct ur_qp *qp,
 	w->now_ns = now_ns;
 	if ((mask & UR_QP_CUR_STATE) && attr->cur_state != from)
 		return -EINVAL;
-	if ((unsigned int)to >= UR_QPS_COUNT || !legal(from, to) ||
-	    ((mask & UR_QP_PORT) && attr->port_num != 1))
+	if ((unsigned int)to >= UR_QPS_COUNT || !legal(from, to))
 		return -EINVAL;
 	/* The old connection has to be closed first. */
 	if (from == UR_QPS_RESET && to == UR_QPS_INIT && q->link)

@@ -6,7 +6,7 @@
  */
 #include <errno.h>
 
-#include "base/guard.h"
+#include "core/masked.h"
 #include "iwarp/internal.h"
 
 /* RFC 5040, 5.3: SEND with invalidate names an STag of ours: a window that this
@@ -124,46 +124,19 @@ static enum ur_iw_fault deliver_read(struct ur_iwqp *q, struct ur_iw_in *in)
 	return UR_IWF_NONE;
 }
 
-/* Bits of the mask end a carry: the word is a vector of numbers. */
-static uint64_t masked_add(uint64_t v, uint64_t add, uint64_t ends)
-{
-	uint64_t sum = 0, carry = 0;
-
-	if (ends == 0)
-		return v + add;
-	for (unsigned int bit = 0; bit < 64; bit++) {
-		uint64_t t = ((v >> bit) & 1) + ((add >> bit) & 1) + carry;
-
-		sum |= (t & 1) << bit;
-		carry = (ends >> bit) & 1 ? 0 : t >> 1;
-	}
-	return sum;
-}
-
-static uint64_t atomic_result(const struct ur_atomic_request *r, uint64_t v)
-{
-	if (r->opcode == UR_ATOMIC_FETCH_ADD)
-		return masked_add(v, r->add_swap, r->add_swap_mask);
-	if ((v ^ r->compare) & r->compare_mask)
-		return v;
-	return (v & ~r->add_swap_mask) | (r->add_swap & r->add_swap_mask);
-}
-
-/* Compare and swap, repeated until no other atomic interfered. */
 static int atomic_execute(const struct ur_atomic_request *r, uint8_t *at,
 			  uint64_t *orig)
 {
-	uint64_t seen;
-	int err = ur_guard_fetch_add64(at, 0, orig);
+	const struct ur_masked m = { .value = { r->add_swap },
+				     .compare = { r->compare },
+				     .mask = { r->add_swap_mask },
+				     .compare_mask = { r->compare_mask } };
+	uint64_t old[2];
+	int err =
+		ur_masked_run(at, &m, r->opcode == UR_ATOMIC_CMP_SWAP, 8, old);
 
-	while (!err) {
-		uint64_t to = atomic_result(r, *orig);
-
-		err = ur_guard_cmp_swap64(at, *orig, to, &seen);
-		if (err || seen == *orig)
-			break;
-		*orig = seen;
-	}
+	if (!err)
+		*orig = old[0];
 	return err;
 }
 

@@ -53,12 +53,25 @@ void ur_iw_recv_complete(struct ur_iwqp *q, enum ur_wc_opcode opcode,
 	push(q, &c, solicited);
 }
 
+/* For the flight recorder. */
+static void record_fail(struct ur_iwqp *q, enum ur_wc_status status)
+{
+	const struct ur_rwqe *w = q->rx.rwqe;
+
+	if (status == UR_WC_LOC_PROT_ERR)
+		ur_record_list(q->qp, q->qp->srq ? q->qp->srq->pd : q->qp->pd,
+			       w->sge, w->num_sge, UR_ACCESS_LOCAL_WRITE,
+			       UR_REC_RECV);
+	ur_record_recv_wc(q->qp, w->wr_id, w->length, 0, status);
+}
+
 void ur_iw_recv_fail(struct ur_iwqp *q, enum ur_wc_status status)
 {
 	struct ur_cqe c = { .status = (uint8_t)status, .opcode = UR_WC_RECV };
 
 	if (!q->rx.rwqe)
 		return;
+	record_fail(q, status);
 	q->w->cnt.resp_cqe_error++;
 	push(q, &c, true);
 }

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 
+#include "core/masked.h"
 #include "iwarp/internal.h"
 
 /* In ur_swqe.proto_state: the response to this READ or atomic has arrived. */
@@ -22,6 +23,17 @@ void ur_iw_request_complete(struct ur_iwqp *q, const struct ur_swqe *w,
 		q->overrun = true;
 }
 
+/* For the flight recorder. */
+static void record_fail(struct ur_iwqp *q, const struct ur_swqe *w,
+			enum ur_wc_status status)
+{
+	bool fills = ur_swqe_is_read(w) || ur_swqe_is_atomic(w);
+
+	if (status == UR_WC_LOC_PROT_ERR && !(w->flags & UR_SEND_INLINE))
+		ur_record_list(q->qp, q->qp->pd, w->data.sge, w->num_sge,
+			       fills ? UR_ACCESS_LOCAL_WRITE : 0, UR_REC_SEND);
+}
+
 void ur_iw_request_fail(struct ur_iwqp *q, uint32_t i, enum ur_wc_status status)
 {
 	struct ur_sq *sq = &q->qp->sq;
@@ -29,6 +41,7 @@ void ur_iw_request_fail(struct ur_iwqp *q, uint32_t i, enum ur_wc_status status)
 	while (ur_sq_head(sq) != i)
 		ur_iw_request_complete(q, ur_sq_slot(sq, ur_sq_head(sq)),
 				       UR_WC_WR_FLUSH_ERR);
+	record_fail(q, ur_sq_slot(sq, i), status);
 	ur_iw_request_complete(q, ur_sq_slot(sq, i), status);
 }
 
@@ -114,21 +127,25 @@ static void message_header(const struct ur_iwqp *q, const struct ur_swqe *w,
 	h->mo = q->tx.off;
 }
 
+/* *len becomes shorter if its memory has more pieces than a segment may have. */
 static int payload(const struct ur_iwqp *q, const struct ur_swqe *w,
-		   uint32_t len, struct iovec *iov)
+		   uint32_t *len, struct iovec *iov)
 {
-	if (len == 0)
+	int n;
+
+	if (*len == 0)
 		return 0;
 	if (w->flags & UR_SEND_INLINE) {
 		/* The ring's memory; iovec has no const. */
 		const uint8_t *data = w->data.inline_data + q->tx.off;
 
 		iov[0] = (struct iovec){ .iov_base = (void *)(uintptr_t)data,
-					 .iov_len = len };
+					 .iov_len = *len };
 		return 1;
 	}
-	return ur_sge_gather(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge,
-			     q->tx.off, len, iov, UR_MAX_SGE);
+	n = ur_sge_gather(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge,
+			  q->tx.off, *len, iov, UR_MAX_SGE);
+	return n == -E2BIG ? ur_iw_shorten(iov, len) : n;
 }
 
 /* One segment of a SEND or WRITE. */
@@ -141,16 +158,16 @@ static enum ur_iw_emit message_emit(struct ur_iwqp *q, struct ur_swqe *w)
 	bool imm = w->opcode == UR_WR_RDMA_WRITE_IMM;
 	struct iovec iov[UR_MAX_SGE];
 	struct ur_iw_seg seg = { .iov = iov,
-				 .len = len,
 				 .stable = true,
-				 .whole = len == left && !imm,
 				 .request = tx->cur };
 	enum ur_iw_emit e;
-	int n = payload(q, w, len, iov);
+	int n = payload(q, w, &len, iov);
 
 	if (n < 0)
 		return UR_IW_EMIT_FAULT;
 	seg.niov = (uint32_t)n;
+	seg.len = len;
+	seg.whole = len == left && !imm;
 	message_header(q, w, &seg.h);
 	seg.h.last = len == left;
 	e = ur_iw_emit(q, &seg);
@@ -242,9 +259,18 @@ static enum ur_iw_emit read_emit(struct ur_iwqp *q, struct ur_swqe *w)
 	return e;
 }
 
+/* RFC 7306, 5.2: the same masks, of 8 bytes. */
+static void set_masks(struct ur_atomic_request *r, const struct ur_masked *m)
+{
+	r->add_swap = m->value[0];
+	r->add_swap_mask = m->mask[0];
+	r->compare = m->compare[0];
+	r->compare_mask = m->compare_mask[0];
+}
+
 static enum ur_iw_emit atomic_emit(struct ur_iwqp *q, struct ur_swqe *w)
 {
-	bool cas = w->opcode == UR_WR_CMP_SWP;
+	bool cas = ur_swqe_is_cas(w);
 	struct ur_atomic_request r = {
 		.opcode = cas ? UR_ATOMIC_CMP_SWAP : UR_ATOMIC_FETCH_ADD,
 		.id = q->tx.msn[UR_QN_READ],
@@ -258,6 +284,8 @@ static enum ur_iw_emit atomic_emit(struct ur_iwqp *q, struct ur_swqe *w)
 	uint8_t buf[UR_ATOMIC_REQUEST_LEN];
 	enum ur_iw_emit e;
 
+	if (ur_swqe_is_masked(w))
+		set_masks(&r, ur_swqe_masked(&q->qp->sq, w));
 	ur_atomic_request_encode(&r, buf);
 	w->first_psn = r.id;
 	e = header_emit(q, UR_RDMAP_ATOMIC_REQUEST, buf, sizeof(buf));
@@ -316,10 +344,14 @@ static uint8_t refuse(const struct ur_iwqp *q, const struct ur_swqe *w)
 	case UR_WR_LOCAL_INV:
 	case UR_WR_BIND_MW:
 	case UR_WR_NOP:
+	case UR_WR_UMR_FILL:
+	case UR_WR_UMR_INVALIDATE:
 		return 0;
 	case UR_WR_RDMA_READ:
 	case UR_WR_CMP_SWP:
 	case UR_WR_FETCH_ADD:
+	case UR_WR_MASKED_CMP_SWP:
+	case UR_WR_MASKED_FETCH_ADD:
 		return q->params.ord ? 0 : UR_WC_LOC_QP_OP_ERR;
 	case UR_WR_TSO:
 	case UR_WR_FLUSH:
@@ -343,7 +375,7 @@ static enum ur_iw_emit local_run(struct ur_iwqp *q, const struct ur_swqe *w)
 	int ret = ur_mw_request(q->qp, w);
 
 	if (ret) {
-		q->tx.stuck = UR_WC_MW_BIND_ERR;
+		q->tx.stuck = ur_swqe_local_error(w);
 		return UR_IW_EMIT_FAULT;
 	}
 	next_request(q);

@@ -399,25 +399,41 @@ uint32_t ur_iwarp_rx_want(struct ur_iwarp *w, struct ur_qp *qp,
 	return n + 1;
 }
 
+/* Of the next k bytes of the direct segment, where they are. A link may have
+ * read more pieces at once than are located here. */
+static enum ur_iw_fault direct_crc(struct ur_iwqp *q, uint32_t k)
+{
+	struct ur_iw_rx *rx = &q->rx;
+	uint32_t off = rx->placed, end = rx->placed + k;
+
+	while (off < end) {
+		struct iovec iov[UR_MAX_SGE];
+		enum ur_iw_fault f = UR_IWF_NONE;
+		int n = ur_ddp_locate(q, &rx->in, off, end - off, iov,
+				      UR_MAX_SGE, &f);
+
+		if (n < 0)
+			return f != UR_IWF_NONE ? f : UR_IWF_T_BOUNDS;
+		for (int i = 0; i < n; i++) {
+			if (ur_guard_crc32c(&rx->crc, iov[i].iov_base,
+					    iov[i].iov_len))
+				return UR_IWF_T_BOUNDS;
+			off += (uint32_t)iov[i].iov_len;
+		}
+	}
+	return UR_IWF_NONE;
+}
+
 /* k bytes of the direct segment were read to their destination. */
 static void direct_read(struct ur_iwqp *q, uint32_t k)
 {
 	struct ur_iw_rx *rx = &q->rx;
-	struct iovec iov[UR_MAX_SGE];
-	enum ur_iw_fault f = UR_IWF_NONE;
-	int n = 0;
+	enum ur_iw_fault f = q->params.crc ? direct_crc(q, k) : UR_IWF_NONE;
 
 	q->w->cnt.placed_direct_bytes += k;
-	if (q->params.crc)
-		n = ur_ddp_locate(q, &rx->in, rx->placed, k, iov, UR_MAX_SGE,
-				  &f);
-	for (int i = 0; i < n; i++) {
-		if (ur_guard_crc32c(&rx->crc, iov[i].iov_base, iov[i].iov_len))
-			n = -1;
-	}
 	rx->placed += k;
-	if (n < 0)
-		ur_iw_fault(q, f != UR_IWF_NONE ? f : UR_IWF_T_BOUNDS, &rx->in);
+	if (f != UR_IWF_NONE)
+		ur_iw_fault(q, f, &rx->in);
 }
 
 void ur_iwarp_rx_done(struct ur_iwarp *w, struct ur_qp *qp, uint32_t len,

@@ -195,6 +195,8 @@ static void put_qp(struct delivery *d, struct ur_qp *qp,
 		return;
 	}
 	err = put(d, &s, f);
+	if (err == -ENOSPC)
+		ur_record_code(qp, UR_REC_EVENT, UR_EVENT_CQ_ERR, 0);
 	if (err)
 		ur_rawqp_fail(ur_rawqp(qp),
 			      err == -ENOSPC ? UR_EVENT_QP_FATAL

@@ -21,8 +21,10 @@ void ur_raw_complete(struct ur_rawqp *q, enum ur_wc_status status,
 	const struct ur_swqe *w = ur_sq_slot(&qp->sq, ur_sq_head(&qp->sq));
 
 	q->r->cnt.req_cqe_error += status != UR_WC_SUCCESS;
-	if (!ur_qp_complete(qp, w, status, now_ns))
+	if (!ur_qp_complete(qp, w, status, now_ns)) {
+		ur_record_code(qp, UR_REC_EVENT, UR_EVENT_CQ_ERR, 0);
 		ur_rawqp_fail(q, UR_EVENT_QP_FATAL, now_ns);
+	}
 }
 
 /* The request's bytes as pieces of memory; negative as ur_sge_gather(). */

@@ -309,8 +309,8 @@ void urc_event_drain(const uint32_t *delivered, const uint32_t *acked)
 
 /*
  * The id's (or group's) events of a channel's queue become those of `to`, and
- * their counts go.  Those that takers have in their hands are thrown away by
- * the next takers: counts are alike.  Returns how many there were.
+ * their counts go.  Takers have read some already: for each of these the next
+ * taker gets no event, since counts are alike.  Returns how many there were.
  */
 static uint32_t move_locked(struct urc_channel *c, struct urc_id *id,
 			    const struct urc_mc *mc, struct ur_list *to)

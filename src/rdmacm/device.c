@@ -244,10 +244,9 @@ static bool has_addr(struct urc_device *d, const struct sockaddr *addr)
 	uint8_t gid[16];
 
 	ur_addr_from_sockaddr(gid, addr);
-	if (ur_dev_gid_index(d->dev, gid) >= 0)
+	if (ur_dev_has_addr(d->dev, gid))
 		return true;
-	return ur_dev_refresh(d->dev) == 0 &&
-	       ur_dev_gid_index(d->dev, gid) >= 0;
+	return ur_dev_refresh(d->dev) == 0 && ur_dev_has_addr(d->dev, gid);
 }
 
 static int rank(const struct urc_device *d)
@@ -302,8 +301,17 @@ int urc_id_set_device(struct urc_id *id, struct urc_device *d)
 	id->device = d;
 	id->id.verbs = d->verbs;
 	id->id.pd = d->pd;
-	id->id.port_num = URC_PORT;
+	id->id.port_num = urc_id_port(id);
 	return 0;
+}
+
+uint8_t urc_id_port(const struct urc_id *id)
+{
+	uint8_t gid[16], port_num = 1;
+
+	ur_addr_from_sockaddr(gid, &id->id.route.addr.src_addr);
+	(void)ur_dev_gid_find(id->device->dev, gid, &port_num);
+	return port_num;
 }
 
 void urc_id_put_device(struct urc_id *id)

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/socket.h"
+#include "core/record.h"
 #include "rdmacm/addr.h"
 #include "rdmacm/id.h"
 #include "verbs/convert.h"
@@ -29,12 +31,14 @@ static const enum rdma_cm_event_type event_of[] = {
 	[UR_CONN_REMOVED] = RDMA_CM_EVENT_DEVICE_REMOVAL,
 };
 
-/* The index of a GID of ours as the peer's messages named it. */
-static void fill_sgid_index(struct ibv_ah_attr *ah, struct ur_dev *dev,
-			    const struct ur_av *av)
+/* Port and index of a GID of ours as the peer's messages named it. */
+static void fill_source(struct ibv_ah_attr *ah, struct ur_dev *dev,
+			const struct ur_av *av)
 {
-	int index = ur_dev_gid_index(dev, av->sgid);
+	int index;
 
+	ah->port_num = 1;
+	index = ur_dev_gid_find(dev, av->sgid, &ah->port_num);
 	if (index >= 0)
 		ah->grh.sgid_index = (uint8_t)index;
 }
@@ -79,8 +83,7 @@ static void fill_ud(struct urc_event *e, const struct ur_conn_event *ev,
 	if (ev->type != UR_CONN_ESTABLISHED)
 		return;
 	urv_av_to_ah(&ud->ah_attr, &ev->av);
-	ud->ah_attr.port_num = URC_PORT;
-	fill_sgid_index(&ud->ah_attr, dev, &ev->av);
+	fill_source(&ud->ah_attr, dev, &ev->av);
 }
 
 static void fill(struct urc_event *e, const struct ur_conn_event *ev,
@@ -179,6 +182,47 @@ static bool is_news(struct urc_id *id, enum ur_conn_event_type type)
 	return true;
 }
 
+/* For `urnic explain`: how a connection of this side ended, or was not made.
+ * status: -errno, or the reason of a REJ.  The application may destroy the queue
+ * pair meanwhile, so only its number is read. */
+static void record(const struct urc_id *id, enum ur_record_cm what, int status)
+{
+	const struct sockaddr *to = &id->id.route.addr.dst_addr;
+	struct ur_record e = {
+		.type = UR_REC_CM,
+		.code = (uint8_t)what,
+		.side = status > UINT8_MAX ? UINT8_MAX /* none has that */
+			: status > 0	   ? (uint8_t)status
+					   : 0,
+		.arg = { atomic_load_explicit(&id->qpn, memory_order_relaxed),
+			 0, status < 0 ? (uint64_t)-status : 0 },
+	};
+	uint8_t gid[16];
+
+	/* iWARP has no reasons: the kernel refuses. */
+	if (what == UR_REC_CM_REJECTED && status == -ECONNREFUSED)
+		e.side = REJ_SERVICE;
+	ur_addr_from_sockaddr(gid, to);
+	memcpy(&e.arg[3], gid, sizeof(gid));
+	e.arg[5] = ntohs(urc_addr_port(to));
+	ur_record_note(&e);
+	if (what != UR_REC_CM_DISCONNECTED)
+		ur_record_failure();
+}
+
+static void record_event(const struct urc_id *id,
+			 const struct ur_conn_event *ev)
+{
+	if (ev->type == UR_CONN_REJECTED)
+		record(id, UR_REC_CM_REJECTED, ev->status);
+	else if (ev->type == UR_CONN_UNREACHABLE)
+		record(id, UR_REC_CM_UNREACHABLE, ev->status);
+	else if (ev->type == UR_CONN_CONNECT_ERROR)
+		record(id, UR_REC_CM_ERROR, ev->status);
+	else if (ev->type == UR_CONN_DISCONNECTED)
+		record(id, UR_REC_CM_DISCONNECTED, ev->status);
+}
+
 /* The next hop is found, or not: then the id may try again. */
 static void resolved(struct urc_id *id, int status)
 {
@@ -188,6 +232,8 @@ static void resolved(struct urc_id *id, int status)
 	if (status && !id->quiet)
 		ur_warn_some("rdma_cm: the next hop does not answer ARP or "
 			     "neighbour discovery: is the host down?");
+	if (status)
+		record(id, UR_REC_CM_RESOLVE, status);
 
 	if (urc_move(id, URC_ADDR_QUERY,
 		     status ? URC_BOUND : URC_ADDR_RESOLVED))
@@ -249,6 +295,7 @@ void urc_handle(void *user, const struct ur_conn_event *ev)
 	if (!is_news(c->id, ev->type))
 		return;
 	warn(c, ev);
+	record_event(c->id, ev);
 	e = urc_event_new(c->id, event_of[ev->type], ev->status);
 	if (!e)
 		return;

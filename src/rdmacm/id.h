@@ -41,7 +41,6 @@
 #define URC_BACKLOG_MAX	    1024 /* what the kernel's module allows */
 #define URC_MULTICAST_QPN   0xffffffu
 #define URC_RESOLVE_MS	    2000 /* of rdma_create_ep() */
-#define URC_PORT	    1u	 /* a device has one */
 #define URC_REJECTED_BY_ECE 35u	 /* IBTA 12.6.7.2, vendor option unsupported */
 
 enum urc_state {
@@ -123,6 +122,7 @@ struct urc_id {
 	_Atomic bool accepted; /* before that a passive id tells nothing */
 	uint8_t responder_resources;
 	uint8_t initiator_depth;
+	_Atomic uint32_t qpn; /* of the last queue pair that it made */
 	struct ibv_ece local_ece;
 	struct ibv_ece remote_ece;
 	struct ibv_sa_path_rec path; /* id.route.path_rec */
@@ -193,6 +193,9 @@ bool urc_device_excludes(const struct urc_device *d,
 /* id.verbs, id.pd and the like; again is nothing. */
 int urc_id_set_device(struct urc_id *id, struct urc_device *d);
 void urc_id_put_device(struct urc_id *id);
+/* The port of its device that has the id's address; 1 for the wildcard, and for
+ * one that has gone. */
+uint8_t urc_id_port(const struct urc_id *id);
 /* The device's XRC domain, which all ids share. */
 int urc_device_xrcd(struct urc_device *d, struct ibv_xrcd **out);
 

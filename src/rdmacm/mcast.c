@@ -87,7 +87,7 @@ static uint8_t source_index(struct urc_id *id)
 	int index;
 
 	ur_addr_from_sockaddr(gid, &id->id.route.addr.src_addr);
-	index = ur_dev_gid_index(id->device->dev, gid);
+	index = ur_dev_gid_find(id->device->dev, gid, NULL);
 	return index < 0 ? 0 : (uint8_t)index;
 }
 
@@ -105,7 +105,7 @@ static struct urc_event *joined_event(struct urc_id *id, struct urc_mc *mc)
 		.qkey = RDMA_UDP_QKEY,
 		.ah_attr = {
 			.is_global = 1,
-			.port_num = URC_PORT,
+			.port_num = id->id.port_num,
 			.grh = {
 				.dgid = mc->gid,
 				.sgid_index = source_index(id),

@@ -26,7 +26,7 @@ static void first_attr(const struct urc_id *id, struct ibv_qp_attr *attr,
 		return;
 	}
 	attr->pkey_index = 0;
-	attr->port_num = URC_PORT;
+	attr->port_num = id->id.port_num;
 	*mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 	if (urc_is_ud(id)) {
 		attr->qkey = RDMA_UDP_QKEY;
@@ -40,9 +40,10 @@ static void first_attr(const struct urc_id *id, struct ibv_qp_attr *attr,
 static void fill_address(const struct urc_id *id, const struct ur_av *av,
 			 struct ibv_ah_attr *ah)
 {
-	int index = ur_dev_gid_index(id->device->dev, av->sgid);
+	int index;
 
-	ah->port_num = URC_PORT;
+	ah->port_num = id->id.port_num;
+	index = ur_dev_gid_find(id->device->dev, av->sgid, &ah->port_num);
 	if (index >= 0)
 		ah->grh.sgid_index = (uint8_t)index;
 }
@@ -59,7 +60,7 @@ static int conn_attr(struct urc_id *id, struct ibv_qp_attr *attr, int *mask)
 		return rc;
 	urv_qp_attr_to_ibv(attr, &in);
 	attr->qp_state = state;
-	attr->port_num = URC_PORT;
+	attr->port_num = id->id.port_num;
 	*mask = (int)in_mask;
 	if (in_mask & IBV_QP_AV)
 		fill_address(id, &in.av, &attr->ah_attr);
@@ -257,6 +258,7 @@ static int make_qp(struct urc_id *id, struct ibv_qp_init_attr_ex *attr)
 	if (qp->pd) /* which an XRC target has not */
 		id->id.pd = qp->pd;
 	id->id.qp = qp;
+	atomic_store_explicit(&id->qpn, qp->qp_num, memory_order_relaxed);
 	return 0;
 }
 

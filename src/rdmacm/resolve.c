@@ -52,7 +52,7 @@ void urc_fill_route(struct urc_id *id)
 	if (id->device->iwarp)
 		return;
 	ib->pkey = htobe16(PATH_PKEY_DEFAULT);
-	ur_dev_port(id->device->dev, &port);
+	ur_dev_port(id->device->dev, urc_id_port(id), &port);
 	id->path = (struct ibv_sa_path_rec){
 		.dgid = ib->dgid,
 		.sgid = ib->sgid,
@@ -231,7 +231,7 @@ static bool is_ours(const struct sockaddr *addr)
 
 	ur_addr_from_sockaddr(gid, addr);
 	for (uint32_t i = 0; (d = urc_device(i)); i++) {
-		if (ur_dev_gid_index(d->dev, gid) >= 0)
+		if (ur_dev_has_addr(d->dev, gid))
 			return true;
 	}
 	return false;
@@ -332,7 +332,7 @@ static int check_route(struct urc_id *id)
 	if (!id->device || id->state != URC_ADDR_RESOLVED)
 		return -EINVAL;
 	ur_addr_from_sockaddr(gid, src_of(id));
-	if (ur_dev_gid_index(id->device->dev, gid) < 0)
+	if (!ur_dev_has_addr(id->device->dev, gid))
 		return -ENODEV;
 	return urc_move(id, URC_ADDR_RESOLVED, URC_ROUTE_RESOLVED) ? 0
 								   : -EINVAL;

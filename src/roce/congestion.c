@@ -8,7 +8,7 @@
  * into our own buffer, and the requester requests no more than that holds
  * (ur_roce.rd_window).
  */
-#include "roce/internal.h"
+#include "roce/congestion.h"
 
 #define CWND_START	  (192u << 10)
 #define CWND_MIN	  (8u << 10)
@@ -37,11 +37,13 @@ void ur_cong_init(struct ur_path *p)
  * acknowledgement were followed by as much as it makes room for, a short burst
  * would be followed by short ones for ever. The QP that fills the window
  * requests an acknowledgement; others, which stopped for other reasons, may not
- * have. So its acknowledgement opens the window in any case.
+ * have. So its acknowledgement opens the window in any case. For the same reason one
+ * packet may leave after a reduction to less than what is in flight: it requests
+ * an acknowledgement, and fills the window.
  */
 bool ur_cong_may_send(const struct ur_path *p)
 {
-	return !p->filled_by && p->inflight < p->cwnd;
+	return !p->filled_by;
 }
 
 void ur_cong_sent(struct ur_rqp *q, uint32_t price)
@@ -85,6 +87,7 @@ static void release(struct ur_rqp *q, uint64_t price)
 
 	q->req.inflight -= price;
 	p->inflight -= price;
+	p->left += price;
 	if (has_room(p) || (p->filled_by == q && !q->req.inflight))
 		p->filled_by = NULL;
 	if (!ur_list_empty(&p->waiters) && ur_cong_may_send(p))
@@ -147,8 +150,20 @@ void ur_cong_loss(struct ur_path *p, uint64_t now_ns)
 	if (p->cut_at_ns && now_ns - p->cut_at_ns < gap)
 		return;
 	p->cut_at_ns = now_ns;
+	p->marks_end = p->left + p->inflight;
 	p->ssthresh = p->cwnd / 2 > CWND_MIN ? p->cwnd / 2 : CWND_MIN;
 	p->cwnd = p->ssthresh;
+}
+
+/*
+ * A CNP.  Marks on what was sent before the last reduction say nothing about it: once
+ * per window of data (RFC 3168 6.1.2).  A round trip in time would not do, since the
+ * queue that causes the marks lengthens it.
+ */
+void ur_cong_marked(struct ur_path *p, uint64_t now_ns)
+{
+	if (p->left >= p->marks_end)
+		ur_cong_loss(p, now_ns);
 }
 
 /* No response at all: restart with a small window. If the peer stopped, all QPs

@@ -49,7 +49,9 @@
 	X(shm_direct)                                                          \
 	X(shm_pulled)                                                          \
 	X(shm_lost)                                                            \
-	X(cnp_handled)                                                         \
+	X(np_ecn_marked_roce_packets)                                          \
+	X(np_cnp_sent)                                                         \
+	X(rp_cnp_handled)                                                      \
 	X(path_migrations)                                                     \
 	X(drop_icrc)                                                           \
 	X(drop_malformed)                                                      \
@@ -66,6 +68,10 @@
 	X(drop_ghost_ack)                                                      \
 	X(timewait_acks_sent)                                                  \
 	X(drop_xrc_held)                                                       \
+	X(drop_dc_key)                                                         \
+	X(drop_dc_full)                                                        \
+	X(drop_dc_stale)                                                       \
+	X(dc_refusals_limited)                                                 \
 	X(drop_foreign)
 
 struct ur_roce_counters {

@@ -11,6 +11,8 @@
  */
 #include "base/bytes.h"
 #include "base/remote.h"
+#include "roce/dc.h"
+#include "roce/ecn.h"
 #include "roce/full.h"
 
 /*
@@ -111,6 +113,9 @@ enum ur_transport ur_transport_of(const struct ur_qp *qp)
 	case UR_QPT_XRC_SEND:
 	case UR_QPT_XRC_RECV:
 		return UR_TP_XRC;
+	case UR_QPT_DC_INI:
+	case UR_QPT_DC_TGT:
+		return UR_TP_DC;
 	}
 	return UR_TP_UD;
 }
@@ -128,6 +133,14 @@ static bool from_peer(const struct ur_rqp *q, const struct ur_in *in)
 	return q->qp->attr.path_mig_state == UR_MIG_ARMED && in->hdr.bth.migreq;
 }
 
+/* A CNP is of no transport. */
+static bool fits_transport(const struct ur_qp *qp, const struct ur_opcode *op)
+{
+	if (op->kind == UR_OP_CNP)
+		return ur_ecn_uses_ect(qp->type);
+	return op->transport == ur_transport_of(qp);
+}
+
 /* IBTA 9.6.1.2 to 9.6.1.5, as far as the header allows. */
 static bool belongs(struct ur_roce *r, const struct ur_rqp *q,
 		    const struct ur_in *in)
@@ -136,24 +149,34 @@ static bool belongs(struct ur_roce *r, const struct ur_rqp *q,
 
 	if (!ur_rqp_receives(q)) {
 		r->cnt.drop_qp_state++;
+		ur_record_drop(q->qp, UR_REC_R_STATE, ur_rqp_state(q), 0);
 		return false;
 	}
-	if (op->transport != ur_transport_of(q->qp)) {
+	if (!fits_transport(q->qp, op)) {
 		r->cnt.drop_transport++;
+		ur_record_drop(q->qp, UR_REC_R_TRANSPORT, op->transport, 0);
 		return false;
 	}
 	if (!pkey_ok(in->hdr.bth.pkey)) {
 		r->cnt.drop_pkey++;
+		ur_record_drop(q->qp, UR_REC_R_PKEY, in->hdr.bth.pkey, 0xffff);
 		return false;
 	}
 	if (op->transport == UR_TP_UD) {
-		r->cnt.drop_qkey += in->hdr.qkey != q->qp->attr.qkey;
-		return in->hdr.qkey == q->qp->attr.qkey;
+		if (in->hdr.qkey == q->qp->attr.qkey)
+			return true;
+		r->cnt.drop_qkey++;
+		ur_record_drop(q->qp, UR_REC_R_QKEY, in->hdr.qkey,
+			       q->qp->attr.qkey);
+		return false;
 	}
+	if (q->qp->type == UR_QPT_DC_TGT)
+		return ur_dct_accepts(q, in);
 	/* A connected QP accepts packets of its peer only (9.6.1.4.1). */
 	if (from_peer(q, in))
 		return true;
 	r->cnt.drop_peer++;
+	ur_record_drop(q->qp, UR_REC_R_PEER, ur_be32_at(in->rx->src + 12), 0);
 	return false;
 }
 
@@ -161,7 +184,8 @@ static bool belongs(struct ur_roce *r, const struct ur_rqp *q,
 static bool admit(struct ur_roce *r, struct ur_rqp *q, const struct ur_in *in,
 		  const uint8_t dst[16])
 {
-	if (in->hdr.op->transport == UR_TP_UD || ur_mig_admit(q, in, dst))
+	if (in->hdr.op->transport == UR_TP_UD || q->qp->type == UR_QPT_DC_TGT ||
+	    ur_mig_admit(q, in, dst))
 		return true;
 	r->cnt.drop_peer++;
 	return false;
@@ -175,7 +199,8 @@ static bool is_response(const struct ur_opcode *op)
 
 void ur_rqp_first_packet(struct ur_rqp *q)
 {
-	if (ur_rqp_state(q) != UR_QPS_RTR || q->rsp.comm_est)
+	if (ur_rqp_state(q) != UR_QPS_RTR || q->rsp.comm_est ||
+	    q->qp->type == UR_QPT_DC_TGT)
 		return;
 	q->rsp.comm_est = true;
 	ur_qp_event(q->qp, UR_EVENT_COMM_EST);
@@ -187,6 +212,8 @@ void ur_rqp_first_packet(struct ur_rqp *q)
 
 static void dispatch(struct ur_rqp *q, struct ur_in *in)
 {
+	if (ur_ecn_is_marked(in->rx) && q->qp->type != UR_QPT_UD)
+		ur_ecn_received(q, in);
 	ur_rqp_first_packet(q);
 	switch (q->qp->type) {
 	case UR_QPT_RC:
@@ -197,6 +224,12 @@ static void dispatch(struct ur_rqp *q, struct ur_in *in)
 			ur_rc_response(q, in);
 		else
 			ur_rc_request(q, in);
+		break;
+	case UR_QPT_DC_INI:
+		if (is_response(in->hdr.op))
+			ur_dci_response(q, in);
+		else
+			q->r->cnt.drop_transport++;
 		break;
 	case UR_QPT_XRC_SEND:
 		if (is_response(in->hdr.op))
@@ -212,6 +245,9 @@ static void dispatch(struct ur_rqp *q, struct ur_in *in)
 		else
 			ur_rc_request(q, in);
 		break;
+	case UR_QPT_DC_TGT:
+		ur_dct_request(q, in);
+		break;
 	case UR_QPT_UC:
 		ur_uc_request(q, in);
 		break;
@@ -222,19 +258,6 @@ static void dispatch(struct ur_rqp *q, struct ur_in *in)
 		break;
 	}
 	ur_rqp_check_overrun(q);
-}
-
-/* IBTA A17.9.3: a switch on the way to the peer has marked our packets. */
-static bool notified(struct ur_roce *r, struct ur_rqp *q,
-		     const struct ur_in *in)
-{
-	if (!q || !q->path || memcmp(in->rx->src, q->path->key.dst, 16) != 0) {
-		r->cnt.drop_peer++;
-		return false;
-	}
-	r->cnt.cnp_handled++;
-	ur_cong_loss(q->path, in->now_ns);
-	return true;
 }
 
 /* NULL: no such QP, or a packet for another slot that GRO merged into ours. */
@@ -311,7 +334,7 @@ bool ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns)
 	r->now_ns = now_ns;
 	r->cnt.rcvd_pkts++;
 	r->cnt.rcvd_bytes += rx->len;
-	if (rx->index && input_plain(r, rx))
+	if (rx->index && !ur_ecn_is_marked(rx) && input_plain(r, rx))
 		return true;
 	in = (struct ur_in){ .rx = rx, .now_ns = now_ns };
 	if (ur_hdr_decode(&in.hdr, rx->data, rx->len, &in.payload,
@@ -332,8 +355,7 @@ bool ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns)
 		r->cnt.drop_transport++;
 		return false;
 	}
-	/* A CNP is not of the QP's transport. */
-	if (q && in.hdr.op->kind != UR_OP_CNP && !belongs(r, q, &in))
+	if (q && !belongs(r, q, &in))
 		return false;
 	dst = destination(q, rx);
 	if (!dst) {
@@ -344,8 +366,8 @@ bool ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns)
 		r->cnt.drop_icrc++;
 		return false;
 	}
-	if (in.hdr.op->kind == UR_OP_CNP)
-		return notified(r, q, &in);
+	if (q && in.hdr.op->kind == UR_OP_CNP)
+		return ur_ecn_notified(q, &in, dst);
 	if (!q)
 		ur_mcast_deliver(r, &in);
 	else if (admit(r, q, &in, dst))

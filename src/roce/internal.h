@@ -71,6 +71,8 @@ struct ur_path {
 	const struct ur_rqp *filled_by;
 	uint64_t ssthresh;
 	uint64_t cut_at_ns; /* last reduction by a loss */
+	uint64_t left;	    /* bytes that have left the window, in total */
+	uint64_t marks_end; /* CNPs count again when `left` reaches this */
 	/* One window, in which the share of losses is judged. */
 	uint64_t round_size;
 	uint64_t round_acked;
@@ -100,7 +102,8 @@ struct ur_resource {
 	uint32_t len;
 	uint32_t mtu; /* READ: payload of its responses except the last one */
 	uint64_t va;
-	uint64_t orig; /* atomic: the old value */
+	uint64_t orig;	    /* atomic: the old value */
+	uint64_t orig_high; /* of one with masks: the second word */
 };
 
 struct ur_requester {
@@ -132,6 +135,7 @@ struct ur_requester {
 	bool probing;	/* the last packet is to be sent again */
 	bool probed;	/* it was, with no progress since */
 	bool repairing; /* rc_repair.c */
+	bool asked; /* rc_masked.c: the oldest request waits for the answer */
 	struct ur_repair *repair;
 	bool window_wait;  /* on path->waiters or rd_waiters */
 	bool sqd_reported; /* SQ_DRAINED was raised, or not requested */
@@ -187,6 +191,9 @@ struct ur_responder {
 	uint32_t res_size;
 	uint32_t res_next; /* entry of the next request: the oldest one */
 	uint32_t res_todo; /* number of newest entries that may be active */
+	bool cnp_due;
+	uint16_t cnp_pkey;
+	uint64_t cnp_ns; /* the last CNP; 0: none */
 };
 
 /* Packets longer than the path MTU (rc_full.c). */
@@ -229,6 +236,7 @@ struct ur_rqp {
 	uint32_t mtu;
 	uint32_t index;
 	enum ur_peer_kind peer;
+	bool peer_masked;    /* a urnic that executes atomics with masks */
 	bool overrun;	     /* a CQ overran: the QP has to fail */
 	bool mig_err_raised; /* PATH_MIG_ERR was raised since the QP was armed */
 	uint64_t rearm_ns;   /* when REARM began */
@@ -238,6 +246,9 @@ struct ur_rqp {
 	struct ur_shm_qp *shm; /* shm/'s part; NULL: never had a channel */
 	bool wire_only;	       /* had a second path, so it uses no channel */
 	struct ur_delegation *delegation; /* NULL: not shared */
+	/* dc.h: of an initiator; of a target's responder; else NULL */
+	struct ur_dci *dci;
+	struct ur_dc_connection *connection;
 };
 
 struct ur_mcast {
@@ -288,6 +299,7 @@ struct ur_roce {
 	struct ur_list rd_waiters; /* ur_rqp.sending */
 	struct ur_list deferred;   /* ur_rqp.acking: may be piggybacked */
 	bool answers_late;	   /* ur_roce_answers_late() */
+	uint32_t load;		   /* ur_roce_set_load() */
 	uint64_t defer_at_ns;	   /* the earliest deadline of these */
 	/* Packets that arrived then (ur_roce_replies_sent()). */
 	uint64_t arrived_ns;
@@ -306,7 +318,9 @@ struct ur_roce {
 	uint32_t delegation_seq;
 	uint64_t delegation_at_ns;     /* when to retry a delegation */
 	uint8_t *delegation_buf;       /* the message under construction */
+	uint8_t *scratch;	       /* pieces.c; NULL: not used yet */
 	struct ur_timewaits *timewait; /* of destroyed QPs; NULL: none */
+	struct ur_dc *dc;	       /* dc.h; NULL: there was no target */
 	uint64_t kept_bytes;	       /* of all QPs (rc_keep.c) */
 	uint64_t overflow_seen;	       /* of *rx_overflow, and since when */
 	uint64_t overflow_ns;
@@ -325,7 +339,7 @@ struct ur_in {
 	const uint8_t *payload;
 	size_t payload_len;
 	uint64_t now_ns;
-	uint8_t *at; /* address of the RETH's range, once checked */
+	uint8_t *at; /* of the RETH's range, once checked; NULL: pieces */
 };
 
 /* A packet for the fast path (demux.c). */
@@ -424,9 +438,13 @@ static inline bool ur_delegation_is_idle(const struct ur_roce *r)
 }
 
 /* path.c */
+/* `ecn`: its packets may be marked, since CNPs for them reduce what is sent. */
 struct ur_path *ur_path_get(struct ur_roce *r, const struct ur_av *av,
-			    uint32_t dqpn);
+			    uint32_t dqpn, bool ecn);
 void ur_path_put(struct ur_roce *r, struct ur_path *p);
+/* Would a packet to `dst`, one of our addresses, from `src` come by it? */
+bool ur_path_joins(const struct ur_path *p, const uint8_t src[16],
+		   const uint8_t dst[16]);
 void ur_path_activate(struct ur_roce *r, struct ur_path *p);
 uint32_t ur_path_prefix(struct ur_path *p, uint32_t len);
 void ur_rqp_want_send(struct ur_rqp *q); /* put on path->senders */
@@ -457,20 +475,6 @@ static inline bool ur_mig_bit(const struct ur_rqp *q)
 {
 	return q->qp->attr.path_mig_state == UR_MIG_MIGRATED;
 }
-
-/* congestion.c: called by the requester. */
-void ur_cong_init(struct ur_path *p);
-bool ur_cong_may_send(const struct ur_path *p);
-bool ur_cong_wake(struct ur_path *p); /* lets the next waiter send first */
-void ur_cong_sent(struct ur_rqp *q, uint32_t price);
-void ur_cong_acked(struct ur_rqp *q, uint64_t price);
-void ur_cong_rewound(struct ur_rqp *q); /* nothing of q is in flight */
-void ur_cong_loss(struct ur_path *p, uint64_t now_ns);
-void ur_cong_timeout(struct ur_path *p, uint64_t now_ns);
-void ur_cong_lost(struct ur_rqp *q, uint64_t price);
-bool ur_cong_pace(struct ur_rqp *q, uint32_t price, uint64_t now_ns);
-void ur_cong_read_done(struct ur_rqp *q, uint64_t bytes);
-void ur_cong_rtt(struct ur_path *p, uint64_t rtt_ns);
 
 /* rate.c: may the QP send now? If not, it is kicked when it may. _sent accounts
  * for bytes of UDP payload; expire kicks QPs whose time has come. */
@@ -595,6 +599,7 @@ void ur_rc_peer_detect(struct ur_rqp *q, const struct ur_in *in);
 static inline void ur_rc_peer_announce(const struct ur_rqp *q, struct ur_hdr *h)
 {
 	h->bth.urnic = q->peer != UR_PEER_OTHER;
+	h->bth.masked = h->bth.urnic;
 }
 
 /* The BTH of a packet of an RC QP; `rc` as for ur_opcode_for(). */
@@ -606,6 +611,7 @@ static inline struct ur_bth ur_rc_bth(const struct ur_rqp *q, uint8_t rc,
 				.pkey = 0xffff,
 				.dqpn = q->qp->attr.dest_qpn,
 				.urnic = q->peer != UR_PEER_OTHER,
+				.masked = q->peer != UR_PEER_OTHER,
 				.psn = psn };
 }
 void ur_rc_acked(struct ur_rqp *q, uint32_t psn, uint64_t now_ns);
@@ -623,6 +629,19 @@ bool ur_rc_request_plain(struct ur_rqp *q, const struct ur_plain *in);
 bool ur_recv_take(struct ur_rqp *q);
 int ur_recv_place(struct ur_rqp *q, uint32_t off, const void *data,
 		  uint32_t len);
+/*
+ * pieces.c: payload of a packet as up to UR_MAX_SGE pieces, or an error of
+ * ur_sge_gather() or ur_mr_reach(), or -ENOMEM. Pieces that are not `stable` are
+ * valid until the next call: copy them.
+ */
+int ur_req_pieces(struct ur_rqp *q, const struct ur_swqe *w, uint32_t off,
+		  uint32_t len, struct iovec *iov, bool *stable);
+int ur_resp_pieces(struct ur_rqp *q, const struct ur_resource *x, uint32_t off,
+		   uint32_t len, struct iovec *iov);
+/* Payload of a WRITE to its place; errors as ur_mr_put(). */
+int ur_resp_put(struct ur_rqp *q, uint32_t rkey, uint64_t va, const void *from,
+		uint32_t len);
+
 /* Locates [off, off + len) of the current receive; as ur_sge_locate(). */
 int ur_recv_locate(const struct ur_rqp *q, uint32_t off, uint32_t len,
 		   struct iovec *out, uint32_t max);
@@ -689,14 +708,14 @@ void ur_shm_ack_last(struct ur_rqp *q);
 
 /*
  * UC and UD.  _takes, while no packet of q is in a burst: the requests went, or
- * go, through the channel.  _may: the request at the cursor could.  _wired: one
- * went by the wire to a lane of this host; of UD, to that queue pair, and after
- * some a channel is requested.
+ * go, through the channel.  _may: the request at the cursor could.  _ud_wired: one
+ * of UD went by the wire, and after some a channel is requested.
  */
 bool ur_shm_unreliable_takes(struct ur_rqp *q);
 bool ur_shm_unreliable_may(struct ur_rqp *q);
-void ur_shm_unreliable_wired(struct ur_rqp *q);
 void ur_shm_ud_wired(struct ur_rqp *q, uint32_t dqpn);
+/* q sent packets to its peer: it reads them before what q sends by the channel. */
+void ur_shm_sent_by_wire(struct ur_rqp *q);
 
 /* Continue with the requests of a queue pair that is on a channel. */
 void ur_shm_pump(struct ur_rqp *q);
@@ -733,6 +752,17 @@ bool ur_timewait_is_due(const struct ur_roce *r);
 bool ur_timewait_output(struct ur_roce *r, struct ur_burst *t);
 void ur_timewait_fini(struct ur_roce *r);
 
+/* record.c: counters and flight recorder. */
+void ur_record_attach(struct ur_qp *qp);
+void ur_record_drop(struct ur_qp *qp, enum ur_record_reason reason,
+		    uint64_t found, uint64_t expected);
+void ur_record_req_fail(struct ur_rqp *q, const struct ur_swqe *w,
+			enum ur_wc_status status);
+void ur_record_recv_fail(struct ur_rqp *q, enum ur_wc_status status);
+/* A READ's memory cannot be read any more. */
+void ur_record_read_fault(struct ur_rqp *q, uint32_t rkey, uint64_t va,
+			  uint32_t len);
+
 /* fault.c */
 enum ur_fault {
 	UR_FAULT_NONE,
@@ -759,5 +789,8 @@ struct ur_fault_row {
 };
 
 extern const struct ur_fault_row ur_fault_rows[UR_FAULT_COUNT];
+
+/* record.c: a request is refused. */
+void ur_record_fault(struct ur_rqp *q, const struct ur_in *in, enum ur_fault f);
 
 #endif

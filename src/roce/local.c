@@ -15,7 +15,7 @@ bool ur_local_run(struct ur_rqp *q, const struct ur_swqe *w)
 	if (ur_sq_head(&q->qp->sq) != s->cur)
 		return false;
 	if (ur_mw_request(q->qp, w)) {
-		ur_req_fail(q, UR_WC_MW_BIND_ERR);
+		ur_req_fail(q, ur_swqe_local_error(w));
 		return false;
 	}
 	s->cur++;

@@ -26,6 +26,8 @@
 #include <errno.h>
 
 #include "base/log.h"
+#include "roce/congestion.h"
+#include "roce/ecn.h"
 #include "roce/internal.h"
 
 /* Maximum delay of a packet; a QP with the shortest timeout has retries left by
@@ -58,7 +60,8 @@ int ur_mig_load(struct ur_rqp *q, const struct ur_qp_attr *a, uint32_t mask)
 {
 	uint32_t dqpn =
 		mask & UR_QP_DEST_QPN ? a->dest_qpn : q->qp->attr.dest_qpn;
-	struct ur_path *p = ur_path_get(q->r, &a->alt_av, dqpn);
+	struct ur_path *p = ur_path_get(q->r, &a->alt_av, dqpn,
+					ur_ecn_uses_ect(q->qp->type));
 
 	if (!p)
 		return -ENOMEM;
@@ -161,8 +164,7 @@ bool ur_mig_escape(struct ur_rqp *q)
 static bool came_by(const struct ur_path *p, const struct ur_in *in,
 		    const uint8_t dst[16])
 {
-	return !memcmp(in->rx->src, p->key.dst, 16) &&
-	       !memcmp(dst, p->key.src, 16);
+	return ur_path_joins(p, in->rx->src, dst);
 }
 
 /* IBTA 11.6.3.1: reported once, however often the peer tries. */

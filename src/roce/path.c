@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/addr.h"
+#include "roce/congestion.h"
 #include "roce/internal.h"
 
 /* Unreferenced paths (of UD destinations) are cached up to this number. */
@@ -76,11 +77,12 @@ static struct ur_path *path_new(struct ur_roce *r, const struct ur_path_key *k)
 
 /* Takes a reference.  NULL: out of memory. */
 struct ur_path *ur_path_get(struct ur_roce *r, const struct ur_av *av,
-			    uint32_t dqpn)
+			    uint32_t dqpn, bool ecn)
 {
+	uint32_t tclass = (av->tclass & ~UR_ECN_MASK) | (ecn ? UR_ECN_ECT0 : 0);
 	struct ur_path_key k = { .scope_id = av->scope_id,
 				 .slot = (uint16_t)(dqpn >> UR_SLOT_SHIFT),
-				 .tclass = av->tclass,
+				 .tclass = (uint8_t)tclass,
 				 .hop_limit = av->hop_limit };
 	struct ur_path *p;
 	uint32_t b;
@@ -111,6 +113,12 @@ void ur_path_put(struct ur_roce *r, struct ur_path *p)
 {
 	(void)r;
 	p->refs--;
+}
+
+bool ur_path_joins(const struct ur_path *p, const uint8_t src[16],
+		   const uint8_t dst[16])
+{
+	return !memcmp(src, p->key.dst, 16) && !memcmp(dst, p->key.src, 16);
 }
 
 void ur_path_activate(struct ur_roce *r, struct ur_path *p)

@@ -14,6 +14,9 @@
 
 #include "base/log.h"
 #include "core/rate.h"
+#include "roce/congestion.h"
+#include "roce/dc.h"
+#include "roce/ecn.h"
 #include "roce/full.h"
 #include "roce/selective.h"
 
@@ -42,11 +45,26 @@ static void responder_stop(struct ur_rqp *q)
 {
 	ur_list_del(&q->acking);
 	q->rsp.ack_due = false;
+	q->rsp.cnp_due = false;
 	q->full.answer_due = false;
 	q->full.end_due = false;
 	ur_keep_clear(q);
 	for (uint32_t i = 0; i < q->rsp.res_size; i++)
 		q->rsp.res[i].active = false;
+}
+
+void ur_rqp_reset_responder(struct ur_rqp *q, uint32_t psn)
+{
+	struct ur_responder *p = &q->rsp;
+
+	responder_stop(q);
+	for (uint32_t i = 0; i < p->res_size; i++)
+		p->res[i].valid = false;
+	*p = (struct ur_responder){ .epsn = psn,
+				    .copy = p->copy,
+				    .keeper = p->keeper,
+				    .res = p->res,
+				    .res_size = p->res_size };
 }
 
 static void flush_sends(struct ur_rqp *q)
@@ -93,6 +111,7 @@ void ur_rqp_check_overrun(struct ur_rqp *q)
 	if (!q->overrun)
 		return;
 	q->overrun = false;
+	ur_record_code(q->qp, UR_REC_EVENT, UR_EVENT_CQ_ERR, 0);
 	ur_rqp_fail(q, UR_EVENT_QP_FATAL);
 }
 
@@ -140,12 +159,12 @@ static void reset(struct ur_rqp *q)
 	ur_tm_reset(q);
 	ur_repair_end(q);
 	ur_keep_end(q);
-	tail = ur_sq_clear(&qp->sq);
+	tail = ur_qp_clear(qp);
 	q->req = (struct ur_requester){ .cur = tail, .fresh = tail };
-	ur_rq_clear(&qp->rq);
 	free(q->rsp.res);
 	q->rsp = (struct ur_responder){ .copy = copy };
 	q->peer = UR_PEER_UNKNOWN;
+	q->peer_masked = false;
 	q->full = (struct ur_full){ 0 };
 	q->overrun = false;
 	ur_qp_purge(qp);
@@ -154,7 +173,8 @@ static void reset(struct ur_rqp *q)
 static int path_make(struct ur_rqp *q, const struct ur_qp_attr *a,
 		     uint32_t dqpn)
 {
-	struct ur_path *p = ur_path_get(q->r, &a->av, dqpn);
+	struct ur_path *p =
+		ur_path_get(q->r, &a->av, dqpn, ur_ecn_uses_ect(q->qp->type));
 
 	if (!p)
 		return -ENOMEM;
@@ -170,16 +190,17 @@ static int path_make(struct ur_rqp *q, const struct ur_qp_attr *a,
 
 static bool alternate_in_range(const struct ur_qp_attr *a)
 {
-	return a->alt_port_num == 1 && a->alt_pkey_index == 0 &&
-	       a->alt_timeout <= 31;
+	return a->alt_pkey_index == 0 && a->alt_timeout <= 31;
 }
 
-static bool in_range(const struct ur_qp_attr *a, uint32_t mask)
+static bool in_range(const struct ur_rqp *q, const struct ur_qp_attr *a,
+		     uint32_t mask)
 {
+	uint32_t most = q->dci ? UR_MAX_DC_RD_ATOMIC : UR_MAX_RD_ATOMIC;
+
 	if ((mask & UR_QP_PATH_MTU) && !ur_mtu_bytes(a->path_mtu))
 		return false;
-	if ((mask & UR_QP_MAX_QP_RD_ATOMIC) &&
-	    a->max_rd_atomic > UR_MAX_RD_ATOMIC)
+	if ((mask & UR_QP_MAX_QP_RD_ATOMIC) && a->max_rd_atomic > most)
 		return false;
 	if ((mask & UR_QP_MAX_DEST_RD_ATOMIC) &&
 	    a->max_dest_rd_atomic > UR_MAX_RD_ATOMIC)
@@ -193,8 +214,6 @@ static bool in_range(const struct ur_qp_attr *a, uint32_t mask)
 	if ((mask & UR_QP_MIN_RNR_TIMER) && a->min_rnr_timer > 31)
 		return false;
 	if ((mask & UR_QP_PKEY_INDEX) && a->pkey_index != 0)
-		return false;
-	if ((mask & UR_QP_PORT) && a->port_num != 1)
 		return false;
 	if ((mask & UR_QP_RATE_LIMIT) && !ur_rate_in_range(a->rate_limit))
 		return false;
@@ -236,6 +255,7 @@ static const struct {
 	ATTR(UR_QP_DEST_QPN, dest_qpn),
 	ATTR(UR_QP_RATE_LIMIT, rate_limit),
 	ATTR(UR_QP_RATE_LIMIT, rate_burst),
+	ATTR(UR_QP_DC_KEY, dc_key),
 };
 
 /* Copy the attributes in the mask. */
@@ -264,10 +284,13 @@ static void enter_rtr(struct ur_rqp *q)
 
 static void enter_rts(struct ur_rqp *q, enum ur_qp_state from)
 {
-	const struct ur_qp_attr *a = &q->qp->attr;
+	struct ur_qp_attr *a = &q->qp->attr;
 	struct ur_requester *s = &q->req;
 
 	if (from == UR_QPS_RTR) {
+		/* It is no attribute of theirs. */
+		if (q->dci)
+			a->sq_psn = ur_rng_below(&q->r->rng, UR_PSN_MASK);
 		s->una = a->sq_psn;
 		s->psn = a->sq_psn;
 		s->end = a->sq_psn;
@@ -302,6 +325,13 @@ static void modify_error(struct ur_rqp *q)
 	ur_rqp_fail(q, -1);
 }
 
+/* Is its peer an attribute? */
+static bool has_peer(enum ur_qp_type type)
+{
+	return type != UR_QPT_UD && type != UR_QPT_DC_INI &&
+	       type != UR_QPT_DC_TGT;
+}
+
 int ur_roce_qp_modify(struct ur_roce *r, struct ur_qp *qp,
 		      const struct ur_qp_attr *attr, uint32_t mask,
 		      uint64_t now_ns)
@@ -317,7 +347,7 @@ int ur_roce_qp_modify(struct ur_roce *r, struct ur_qp *qp,
 	err = ur_qp_state_check(qp->type, from, to, mask);
 	if (err)
 		return err;
-	if (!in_range(attr, mask) || ur_mig_check(q, attr, mask))
+	if (!in_range(q, attr, mask) || ur_mig_check(q, attr, mask))
 		return -EINVAL;
 	if (to == UR_QPS_RESET || to == UR_QPS_ERR) {
 		if (to == UR_QPS_RESET) {
@@ -328,7 +358,7 @@ int ur_roce_qp_modify(struct ur_roce *r, struct ur_qp *qp,
 		}
 		return 0;
 	}
-	if ((mask & UR_QP_AV) && qp->type != UR_QPT_UD) {
+	if ((mask & UR_QP_AV) && has_peer(qp->type)) {
 		err = path_make(q, attr,
 				mask & UR_QP_DEST_QPN ? attr->dest_qpn
 						      : qp->attr.dest_qpn);
@@ -416,6 +446,7 @@ void ur_rqp_free(struct ur_rqp *q)
 	reset(q);
 	if (q->delegation)
 		ur_delegation_close(q);
+	ur_dc_close(q);
 	ur_shm_qp_free(q->shm);
 	free(q->rsp.copy);
 	free(q);
@@ -424,7 +455,8 @@ void ur_rqp_free(struct ur_rqp *q)
 int ur_rqp_retarget(struct ur_rqp *q, const struct ur_av *av, uint32_t dqpn,
 		    uint32_t resources)
 {
-	struct ur_path *p = ur_path_get(q->r, av, dqpn);
+	struct ur_path *p =
+		ur_path_get(q->r, av, dqpn, ur_ecn_uses_ect(q->qp->type));
 
 	if (!p)
 		return -ENOMEM;
@@ -445,6 +477,8 @@ int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp)
 	err = index_pick(r, &q->index);
 	if (!err)
 		err = ur_delegation_open(q);
+	if (!err)
+		err = ur_dc_open(q);
 	if (err) {
 		ur_rqp_free(q);
 		return err;
@@ -454,6 +488,7 @@ int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp)
 	qp->qpn = r->slot << UR_SLOT_SHIFT | q->index;
 	qp->mrs = r->mrs;
 	qp->proto = q;
+	ur_record_attach(qp);
 	return 0;
 }
 

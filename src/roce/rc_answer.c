@@ -11,7 +11,9 @@
  * WRITE, which a polling program sees in its memory once the helper
  * thread that placed it has yielded the core.
  */
+#include "roce/ecn.h"
 #include "roce/full.h"
+#include "roce/masked.h"
 #include "roce/selective.h"
 
 #define PIGGYBACK_WAIT_NS	4000u
@@ -126,6 +128,7 @@ static enum ur_emit read_fault(struct ur_rqp *q, struct ur_resource *x,
 	/* IBTA 9.7.5.2: nothing after it is answered. A READ that leaves as
 	 * several requests faults in each, and the first NAK counts. */
 	q->rsp.res_todo = 0;
+	ur_record_read_fault(q, x->rkey, x->va, x->len);
 	if (ur_rqp_state(q) != UR_QPS_ERR)
 		ur_rqp_fail(q, UR_EVENT_QP_ACCESS_ERR);
 	return UR_EMIT_OK;
@@ -136,23 +139,21 @@ static enum ur_emit answer_read(struct ur_rqp *q, struct ur_resource *x,
 {
 	uint32_t off = ((x->next_psn - x->first_psn) & UR_PSN_MASK) * x->mtu;
 	uint32_t len = x->len - off < x->mtu ? x->len - off : x->mtu;
-	struct iovec iov = { .iov_len = len };
+	struct iovec iov[UR_MAX_SGE];
 	struct ur_hdr h;
-	uint8_t *at;
+	int n = 0;
 
 	answer_header(q, read_opcode(x), x->next_psn, x->msn, &h);
 	if (ur_burst_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), len)) !=
 	    UR_FIT_OK)
 		return UR_EMIT_FULL;
 	if (len) {
-		if (ur_mr_reach(q->qp->mrs, ur_resp_pd(q, x->srqn), q->qp,
-				x->rkey, x->va + off, len,
-				UR_ACCESS_REMOTE_READ, &at))
+		n = ur_resp_pieces(q, x, off, len, iov);
+		if (n < 0)
 			return read_fault(q, x, now_ns);
-		iov.iov_base = at;
 	}
 	/* The responder's memory may change at any time: always copied. */
-	if (ur_burst_add(t, q->path, &h, &iov, len ? 1 : 0, len, false))
+	if (ur_burst_add(t, q->path, &h, iov, (uint32_t)n, len, false))
 		return read_fault(q, x, now_ns);
 	t->may_fragment |= x->mtu > q->mtu;
 	x->active = x->next_psn != x->last_psn;
@@ -166,6 +167,8 @@ static enum ur_emit answer_whole(struct ur_rqp *q, struct ur_resource *x,
 	bool atomic = ur_op_is_atomic(x->kind);
 	struct ur_hdr h;
 
+	if (ur_resource_is_masked(x))
+		return ur_masked_answer(q, x, t);
 	/* IBTA A19: a FLUSH or ATOMIC WRITE is answered by an empty READ
 	 * response. */
 	answer_header(q, atomic ? UR_RC_ATOMIC_ACK : UR_RC_READ_RESP_ONLY,
@@ -294,6 +297,8 @@ enum ur_emit ur_rc_answer(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 		ur_full_is_due(q) ? ur_full_emit_due(q, t) : UR_EMIT_OK;
 	struct ur_resource *x;
 
+	if (again == UR_EMIT_OK && q->rsp.cnp_due)
+		again = ur_ecn_emit_cnp(q, t);
 	if (again == UR_EMIT_OK)
 		again = answer_parts(q, t, now_ns);
 	if (again != UR_EMIT_OK)

@@ -15,6 +15,8 @@
  */
 #include <errno.h>
 
+#include "roce/congestion.h"
+#include "roce/masked.h"
 #include "roce/selective.h"
 
 /* Scheduling latency of an ordinary thread. */
@@ -50,6 +52,7 @@ static struct ur_swqe *oldest(struct ur_rqp *q)
 
 void ur_req_fail(struct ur_rqp *q, enum ur_wc_status status)
 {
+	ur_record_req_fail(q, oldest(q), status);
 	ur_req_complete(q, oldest(q), status);
 	ur_rqp_fail(q, -1);
 }
@@ -155,6 +158,7 @@ void ur_req_go_back(struct ur_rqp *q)
 
 	ur_repair_clear(q);
 	s->probing = false;
+	s->asked = false;
 	ur_cong_rewound(q);
 	ur_cong_read_done(q, s->rd_inflight);
 	s->rd_count = 0;
@@ -260,6 +264,8 @@ static void nak(struct ur_rqp *q, const struct ur_in *in)
 {
 	uint8_t value = UR_AETH_VALUE(in->hdr.syndrome);
 
+	ur_record_code(q->qp, UR_REC_NAK_RCVD, in->hdr.syndrome,
+		       in->hdr.bth.psn);
 	if (in->hdr.bth.selective && ur_rc_is_selective(q) &&
 	    ur_repair_ranges(q, in)) {
 		q->r->cnt.packet_seq_err++;
@@ -377,12 +383,19 @@ static void read_response(struct ur_rqp *q, struct ur_in *in)
 static void atomic_response(struct ur_rqp *q, struct ur_in *in)
 {
 	struct ur_swqe *w = awaiting(q, in);
+	uint8_t old[UR_MASKED_MAX];
+	uint32_t len;
 	int err;
 
 	if (!w)
 		return;
+	len = ur_atomic_old(w, in, old);
+	if (!len) {
+		ur_req_fail(q, UR_WC_BAD_RESP_ERR);
+		return;
+	}
 	err = ur_sge_scatter(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge, 0,
-			     &in->hdr.orig, sizeof(in->hdr.orig));
+			     old, len);
 	if (err) {
 		response_fault(q, err);
 		return;
@@ -428,23 +441,33 @@ void ur_rc_response(struct ur_rqp *q, struct ur_in *in)
 		ur_rc_timer_update(q, in->now_ns);
 }
 
+static uint64_t at_least(uint64_t t, uint64_t least)
+{
+	return t < least ? least : t;
+}
+
 /*
  * IBTA 9.7.6.1.3: 4.096 us * 2^timeout; 0: no timeout. C9-141 allows up to four
  * times that. Short ones are stretched: the peer's acknowledgements wait for a
- * CPU, unlike those of hardware.
+ * CPU, unlike those of hardware. So are all where threads wait for processors
+ * (ur_roce_set_load()): eight pollers on two processors were seen without one for
+ * 4.3 s, as long as the eight timeouts of a connection of librdmacm.
  */
 uint64_t ur_rc_ack_timeout_ns(const struct ur_rqp *q)
 {
-	uint64_t t;
+	uint64_t t, crowded;
 
 	if (q->qp->attr.timeout == 0)
 		return UR_NEVER;
 	t = UINT64_C(4096) << q->qp->attr.timeout;
 	if (t < ACK_TIMEOUT_MIN_NS)
 		return ACK_TIMEOUT_MIN_NS;
+	crowded = t * q->r->load;
 	if (t >= ACK_TIMEOUT_EASY_NS)
-		return t;
-	return 3 * t < ACK_TIMEOUT_EASY_NS ? 3 * t : ACK_TIMEOUT_EASY_NS;
+		return at_least(t, crowded);
+	return at_least(3 * t < ACK_TIMEOUT_EASY_NS ? 3 * t
+						    : ACK_TIMEOUT_EASY_NS,
+			crowded);
 }
 
 static uint64_t early_delay_ns(struct ur_rqp *q)
@@ -523,6 +546,7 @@ void ur_rc_timeout(struct ur_rqp *q, uint64_t now_ns)
 
 		if (over) {
 			q->r->cnt.local_ack_timeout_err++;
+			ur_record_code(q->qp, UR_REC_TIMEOUT, 0, s->una);
 			if (!spend_retry(q))
 				return;
 			s->retry_ns = now_ns;

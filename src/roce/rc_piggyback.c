@@ -9,13 +9,18 @@
  * After a packet without it we clear it as well.
  */
 #include "roce/full.h"
+#include "roce/masked.h"
 #include "roce/selective.h"
 
 void ur_rc_peer_detect(struct ur_rqp *q, const struct ur_in *in)
 {
 	/* A peer that has not seen our bit clears its own, too. */
-	if (q->peer == UR_PEER_UNKNOWN || !in->hdr.bth.urnic)
+	if (q->peer == UR_PEER_UNKNOWN || !in->hdr.bth.urnic) {
 		q->peer = in->hdr.bth.urnic ? UR_PEER_URNIC : UR_PEER_OTHER;
+		q->peer_masked = in->hdr.bth.masked;
+	}
+	if (q->req.asked)
+		ur_masked_peer_known(q, in->now_ns);
 }
 
 /* No packet follows that would not fit into the burst after a longer one. */
@@ -33,9 +38,10 @@ void ur_rc_piggyback_attach(const struct ur_rqp *q, const struct ur_burst *t,
 	const struct ur_responder *p = &q->rsp;
 	uint32_t len = ur_pkt_len(op, payload_len) + UR_PIGGYBACK_LEN;
 
-	/* Responses to READs and atomics precede it. */
+	/* Responses to READs and atomics precede it. So does a CNP, which leaves
+	 * with an acknowledgement. */
 	if (q->peer != UR_PEER_URNIC || p->res_todo || ur_keeper_is_busy(p) ||
-	    ur_full_is_due(q) ||
+	    ur_full_is_due(q) || p->cnp_due ||
 	    UR_AETH_CLASS(p->ack_syndrome) != UR_AETH_ACK ||
 	    !ur_op_may_piggyback(op) ||
 	    payload_len + UR_PIGGYBACK_LEN > q->mtu || !is_last_to_send(q) ||

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
+#include "roce/congestion.h"
 #include "roce/selective.h"
 
 /* Lost ranges in progress; further ones wait. */

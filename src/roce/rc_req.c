@@ -12,7 +12,10 @@
 #include "base/bytes.h"
 #include "base/guard_word.h"
 #include "base/remote.h"
+#include "roce/congestion.h"
+#include "roce/dc.h"
 #include "roce/full.h"
+#include "roce/masked.h"
 #include "roce/selective.h"
 
 /* Request an acknowledgement at least every so many packets. */
@@ -52,6 +55,10 @@ static uint8_t tail_header(const struct ur_swqe *w)
 	case UR_WR_FLUSH:
 	case UR_WR_ATOMIC_WRITE:
 	case UR_WR_NOP:
+	case UR_WR_MASKED_CMP_SWP:
+	case UR_WR_MASKED_FETCH_ADD:
+	case UR_WR_UMR_FILL:
+	case UR_WR_UMR_INVALIDATE:
 		break;
 	}
 	return 0;
@@ -77,8 +84,7 @@ int ur_req_add_packet(struct ur_rqp *q, struct ur_burst *t, struct ur_path *p,
 		iov[0].iov_len = len;
 		n = 1;
 	} else if (len) {
-		n = ur_sge_gather(q->qp->mrs, q->qp->pd, w->data.sge,
-				  w->num_sge, off, len, iov, UR_MAX_SGE);
+		n = ur_req_pieces(q, w, off, len, iov, &stable);
 		if (n < 0)
 			return n;
 	}
@@ -106,6 +112,8 @@ void ur_message_header(const struct ur_rqp *q, const struct ur_swqe *w,
 	h->dma_len = w->length;
 	h->imm_be = w->imm_be;
 	h->inv_rkey = w->imm_be;
+	if (q->dci)
+		ur_dci_stamp(q, h);
 }
 
 /* Will another QP be scheduled because this burst is full? It may use up the
@@ -121,7 +129,8 @@ static bool is_burst_full(const struct ur_rqp *q, const struct ur_burst *t,
 static bool is_awaited(const struct ur_rqp *q, const struct ur_swqe *w)
 {
 	return (w->flags & UR_SEND_SIGNALED) || q->qp->sq_sig_all ||
-	       q->peer != UR_PEER_URNIC || ur_rqp_state(q) == UR_QPS_SQD;
+	       q->qp->cross || q->peer != UR_PEER_URNIC ||
+	       ur_rqp_state(q) == UR_QPS_SQD;
 }
 
 /* Has enough been sent since the last ack request? */
@@ -210,6 +219,8 @@ static enum ur_emit header_emit(struct ur_rqp *q, struct ur_burst *t,
 	const struct ur_opcode *op = ur_opcode_get(h->bth.opcode);
 
 	h->bth.ackreq = true;
+	if (q->dci)
+		ur_dci_stamp(q, h);
 	if (ur_burst_fits(t, ur_pkt_len(op, 0) + ur_hdr_extra(h)) != UR_FIT_OK)
 		return UR_EMIT_FULL;
 	if (ur_burst_add(t, q->path, h, NULL, 0, 0, false))
@@ -313,6 +324,22 @@ static enum ur_emit atomic_emit(struct ur_rqp *q, struct ur_swqe *w,
 
 	h.bth.selective = selective;
 	return header_emit(q, t, &h, 1);
+}
+
+static enum ur_emit masked_emit(struct ur_rqp *q, struct ur_swqe *w,
+				struct ur_burst *t, bool selective)
+{
+	enum ur_emit e = ur_masked_emit(
+		q, w, t, selective ? w->first_psn : q->req.psn, selective);
+
+	if (e != UR_EMIT_OK)
+		return e;
+	q->r->cnt.retransmitted_pkts += selective;
+	if (selective)
+		return e;
+	rd_push(q, q->req.psn);
+	q->req.since_ackreq = 0;
+	return e;
 }
 
 static int placed_add(struct ur_rqp *q, struct ur_swqe *w, struct ur_burst *t,
@@ -456,6 +483,8 @@ static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 {
 	if (ur_swqe_is_read(w))
 		return read_emit(q, w, t);
+	if (ur_swqe_is_masked(w))
+		return masked_emit(q, w, t, false);
 	if (ur_swqe_is_atomic(w))
 		return atomic_emit(q, w, t, false);
 	if (ur_swqe_is_placed(w))
@@ -472,6 +501,8 @@ enum ur_emit ur_req_emit_again(struct ur_rqp *q, struct ur_swqe *w,
 	bth.selective = true;
 	if (ur_swqe_is_read(w))
 		return read_request(q, w, t, bth, &len);
+	if (ur_swqe_is_masked(w))
+		return masked_emit(q, w, t, true);
 	if (ur_swqe_is_atomic(w))
 		return atomic_emit(q, w, t, true);
 	if (ur_swqe_is_placed(w))
@@ -498,6 +529,8 @@ static struct ur_swqe *next_request(struct ur_rqp *q, uint64_t now_ns)
 	struct ur_sq *sq = &q->qp->sq;
 	struct ur_swqe *w;
 
+	if (s->asked)
+		return NULL;
 	for (;;) {
 		if (q->shm && s->cur == s->fresh && ur_shm_takes(q))
 			return NULL;
@@ -511,6 +544,8 @@ static struct ur_swqe *next_request(struct ur_rqp *q, uint64_t now_ns)
 		if (!ur_local_run(q, w))
 			return NULL;
 	}
+	if (ur_swqe_is_masked(w) && !ur_masked_may_send(q, w))
+		return NULL;
 	if (s->cur == s->fresh)
 		w->mtu = ur_full_size(q, w);
 	if ((ur_swqe_is_answered(w) && rd_full(q)) || is_far_ahead(q, w) ||
@@ -555,7 +590,7 @@ static bool run_begins(const struct ur_rqp *q, uint32_t waiting)
 
 	return waiting >= RUN_MIN && q->qp->type == UR_QPT_RC &&
 	       ur_rqp_state(q) == UR_QPS_RTS && !s->rnr_wait && !s->repairing &&
-	       s->cur == s->fresh && s->psn == s->end &&
+	       !s->asked && s->cur == s->fresh && s->psn == s->end &&
 	       !(q->shm && ur_shm_is_ready(q)) && !q->qp->attr.rate_limit &&
 	       ur_remote_is_none();
 }
@@ -670,12 +705,20 @@ enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 	struct ur_swqe *w;
 	enum ur_emit again = UR_EMIT_OK;
 	bool sent = q->req.repairing || q->req.probing;
+	const struct ur_path *p = q->path;
 
 	if (q->req.probing && !q->req.rnr_wait)
 		again = ur_repair_emit_probe(q, t);
 	if (again == UR_EMIT_OK && q->req.repairing && !q->req.rnr_wait)
 		again = ur_repair_emit(q, t, now_ns);
 	while (again == UR_EMIT_OK) {
+		if (q->dci && !ur_dci_route(q))
+			break;
+		/* DC: what goes another path does not go into this burst. */
+		if (q->path != p) {
+			e = UR_EMIT_FULL;
+			break;
+		}
 		/* Also after a request that did not fit into the previous
 		 * burst. */
 		sent |= emit_run(q, t, now_ns);

@@ -11,6 +11,7 @@
 #include "base/guard.h"
 #include "base/guard_word.h"
 #include "roce/full.h"
+#include "roce/masked.h"
 #include "roce/selective.h"
 
 /* What a requester had sent before it got an RNR NAK has arrived by then. */
@@ -95,6 +96,7 @@ static bool flush_known(const struct ur_hdr *h)
 static enum ur_fault check_operation(struct ur_rqp *q, struct ur_in *in)
 {
 	uint32_t access = q->qp->attr.access;
+	enum ur_fault fault;
 	uint32_t need = 0;
 
 	switch ((enum ur_op_kind)in->hdr.op->kind) {
@@ -107,8 +109,9 @@ static enum ur_fault check_operation(struct ur_rqp *q, struct ur_in *in)
 	case UR_OP_CMP_SWAP:
 	case UR_OP_FETCH_ADD:
 		need = UR_ACCESS_REMOTE_ATOMIC;
-		if (in->hdr.va & 7u) /* 9.4.5: naturally aligned */
-			return UR_FAULT_BAD_LENGTH;
+		fault = ur_atomic_check(q, in);
+		if (fault)
+			return fault;
 		break;
 	case UR_OP_FLUSH:
 		need = flush_access(&in->hdr);
@@ -211,15 +214,20 @@ static enum ur_fault check_resources(struct ur_rqp *q, struct ur_in *in)
 	return UR_FAULT_NONE;
 }
 
+static bool may_access(struct ur_rqp *q, uint32_t rkey, uint64_t va,
+		       uint32_t len, uint32_t access, uint8_t **at)
+{
+	return !ur_mr_reach(q->qp->mrs, ur_resp_pd(q, q->rsp.srqn), q->qp, rkey,
+			    va, len, access, at);
+}
+
+/* One piece of memory, or NULL */
 static uint8_t *remote(struct ur_rqp *q, uint32_t rkey, uint64_t va,
 		       uint32_t len, uint32_t access)
 {
 	uint8_t *at;
 
-	if (ur_mr_reach(q->qp->mrs, ur_resp_pd(q, q->rsp.srqn), q->qp, rkey, va,
-			len, access, &at))
-		return NULL;
-	return at;
+	return may_access(q, rkey, va, len, access, &at) ? at : NULL;
 }
 
 /*
@@ -243,9 +251,8 @@ static bool may_flush(struct ur_rqp *q, const struct ur_hdr *h)
 {
 	uint8_t *at;
 
-	return !ur_mr_reach(q->qp->mrs, ur_resp_pd(q, q->rsp.srqn), q->qp,
-			    h->rkey, h->va, h->dma_len, flush_access(h),
-			    h->level == UR_FLUSH_MR ? NULL : &at);
+	return may_access(q, h->rkey, h->va, h->dma_len, flush_access(h),
+			  h->level == UR_FLUSH_MR ? NULL : &at);
 }
 
 /* IBTA 9.7.4.1.5.4: R_Key, range and rights; not for zero length. */
@@ -257,12 +264,14 @@ static enum ur_fault check_rkey(struct ur_rqp *q, struct ur_in *in)
 	if (h->op->kind == UR_OP_FLUSH)
 		ok = may_flush(q, h);
 	else if (ur_op_is_atomic(h->op->kind))
-		ok = remote(q, h->rkey, h->va, 8, UR_ACCESS_REMOTE_ATOMIC);
+		ok = remote(q, h->rkey, h->va, ur_atomic_len(h),
+			    UR_ACCESS_REMOTE_ATOMIC);
 	else if ((h->op->headers & UR_HDR_RETH) && h->dma_len)
-		ok = (in->at = remote(q, h->rkey, h->va, h->dma_len,
-				      h->op->kind == UR_OP_READ_REQUEST
-					      ? UR_ACCESS_REMOTE_READ
-					      : UR_ACCESS_REMOTE_WRITE));
+		ok = may_access(q, h->rkey, h->va, h->dma_len,
+				h->op->kind == UR_OP_READ_REQUEST
+					? UR_ACCESS_REMOTE_READ
+					: UR_ACCESS_REMOTE_WRITE,
+				&in->at);
 	else if (h->op->headers & UR_HDR_IETH)
 		return check_invalidate(q, h->inv_rkey);
 	return ok ? UR_FAULT_NONE : UR_FAULT_ACCESS;
@@ -298,7 +307,6 @@ static enum ur_fault execute_write(struct ur_rqp *q, struct ur_in *in)
 {
 	struct ur_responder *p = &q->rsp;
 	uint32_t len = (uint32_t)in->payload_len;
-	uint8_t *to;
 
 	if (in->hdr.op->position & UR_POS_FIRST) {
 		p->va = in->hdr.va;
@@ -306,17 +314,12 @@ static enum ur_fault execute_write(struct ur_rqp *q, struct ur_in *in)
 		p->dma_len = in->hdr.dma_len;
 		p->received = 0;
 	}
-	if (len) {
-		/*
-		 * Looked up for each packet: the region may have been removed.
-		 */
-		to = in->hdr.op->position == UR_POS_ONLY
-			     ? in->at
-			     : remote(q, p->rkey, p->va + p->received, len,
-				      UR_ACCESS_REMOTE_WRITE);
-		if (!to || ur_guard_copy(to, in->payload, len))
-			return UR_FAULT_ACCESS;
-	}
+	/* Looked up for each packet: the region may have been removed. */
+	if (len && (in->hdr.op->position == UR_POS_ONLY && in->at
+			    ? ur_guard_copy(in->at, in->payload, len)
+			    : ur_resp_put(q, p->rkey, p->va + p->received,
+					  in->payload, len)))
+		return UR_FAULT_ACCESS;
 	p->received += len;
 	return UR_FAULT_NONE;
 }
@@ -413,19 +416,17 @@ static enum ur_fault execute_read(struct ur_rqp *q, struct ur_in *in)
 static enum ur_fault execute_atomic(struct ur_rqp *q, struct ur_in *in)
 {
 	const struct ur_hdr *h = &in->hdr;
-	uint8_t *at = remote(q, h->rkey, h->va, 8, UR_ACCESS_REMOTE_ATOMIC);
+	uint8_t *at = remote(q, h->rkey, h->va, ur_atomic_len(h),
+			     UR_ACCESS_REMOTE_ATOMIC);
+	uint64_t old[2] = { 0 };
 	struct ur_resource *x;
-	uint64_t old;
-	int err;
+	int err = ur_atomic_execute(in, at, old);
 
-	if (h->op->kind == UR_OP_CMP_SWAP)
-		err = ur_guard_cmp_swap64(at, h->compare, h->swap_add, &old);
-	else
-		err = ur_guard_fetch_add64(at, h->swap_add, &old);
 	if (err)
-		return UR_FAULT_ACCESS;
+		return err == -EINVAL ? UR_FAULT_BAD_LENGTH : UR_FAULT_ACCESS;
 	x = save_request(q, in);
-	x->orig = old;
+	x->orig = old[0];
+	x->orig_high = old[1];
 	accept_psns(q, 1, true);
 	x->msn = q->rsp.msn;
 	q->r->cnt.rx_atomic_requests++;
@@ -591,15 +592,6 @@ static void duplicate(struct ur_rqp *q, struct ur_in *in)
 	}
 }
 
-static void count_fault(struct ur_roce_counters *c, enum ur_fault f)
-{
-	c->rcvd_seq_err += f == UR_FAULT_PSN_SEQ;
-	c->send_rnr_err += f == UR_FAULT_RNR;
-	c->resp_local_length_error += f == UR_FAULT_TOO_LONG;
-	c->resp_remote_access_errors += f == UR_FAULT_ACCESS;
-	c->resp_remote_op_errors += f == UR_FAULT_LOCAL_PROT;
-}
-
 static void fault(struct ur_rqp *q, struct ur_in *in, enum ur_fault f)
 {
 	const struct ur_fault_row *row = &ur_fault_rows[f];
@@ -615,7 +607,7 @@ static void fault(struct ur_rqp *q, struct ur_in *in, enum ur_fault f)
 		ur_keep_request(q, in);
 		return;
 	}
-	count_fault(&q->r->cnt, f);
+	ur_record_fault(q, in, f);
 	if (f == UR_FAULT_RNR) {
 		syndrome |= q->qp->attr.min_rnr_timer & 0x1fu;
 		q->rsp.refused_ns = in->now_ns + ur_rnr_timer_ns(syndrome) +

@@ -9,7 +9,7 @@
 
 #include "base/addr.h"
 #include "base/guard.h"
-#include "roce/internal.h"
+#include "roce/dc.h"
 
 /* Make q->rsp.rwqe the next receive; false: none. */
 bool ur_recv_take(struct ur_rqp *q)
@@ -29,26 +29,33 @@ bool ur_recv_take(struct ur_rqp *q)
 	return p->rwqe != NULL;
 }
 
+/* The domain that the keys of a receive belong to.  DC: the target's, whatever
+ * that of its queue is. */
+static const struct ur_pd *recv_pd(const struct ur_rqp *q)
+{
+	const struct ur_srq *srq = ur_resp_srq(q, q->rsp.srqn);
+
+	return srq && !q->connection ? srq->pd : q->qp->pd;
+}
+
 int ur_recv_place(struct ur_rqp *q, uint32_t off, const void *data,
 		  uint32_t len)
 {
-	const struct ur_srq *srq = ur_resp_srq(q, q->rsp.srqn);
 	const struct ur_rwqe *w = q->rsp.rwqe;
 
 	if (len == 0)
 		return 0;
-	return ur_sge_scatter(q->qp->mrs, srq ? srq->pd : q->qp->pd, w->sge,
-			      w->num_sge, off, data, len);
+	return ur_sge_scatter(q->qp->mrs, recv_pd(q), w->sge, w->num_sge, off,
+			      data, len);
 }
 
 int ur_recv_locate(const struct ur_rqp *q, uint32_t off, uint32_t len,
 		   struct iovec *out, uint32_t max)
 {
-	const struct ur_srq *srq = ur_resp_srq(q, q->rsp.srqn);
 	const struct ur_rwqe *w = q->rsp.rwqe;
 
-	return ur_sge_locate(q->qp->mrs, srq ? srq->pd : q->qp->pd, w->sge,
-			     w->num_sge, off, len, out, max);
+	return ur_sge_locate(q->qp->mrs, recv_pd(q), w->sge, w->num_sge, off,
+			     len, out, max);
 }
 
 /* Frees the slot, whatever the outcome of the receive. */
@@ -66,6 +73,10 @@ static struct ur_cq *receive_cq(const struct ur_rqp *q, struct ur_cqe *c)
 	const struct ur_srq *srq = ur_resp_srq(q, q->rsp.srqn);
 
 	c->qp = q->qp;
+	if (q->connection) {
+		c->qp = q->connection->target->qp;
+		c->owner = UR_CQE_DCT;
+	}
 	if (!srq || !srq->cq)
 		return q->qp->recv_cq;
 	c->qp = srq;
@@ -121,6 +132,7 @@ void ur_recv_fail(struct ur_rqp *q, enum ur_wc_status status)
 
 	if (!q->rsp.rwqe)
 		return;
+	ur_record_recv_fail(q, status);
 	q->r->cnt.resp_cqe_error++;
 	ur_recv_push(q, &c, true);
 }

@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "roce/internal.h"
+#include "roce/congestion.h"
+#include "roce/dc.h"
 
 #define RD_CHUNK_MIN	      (32u << 10)
 /* Chunks begin and end with bursts of their own, so not too short. */
@@ -77,8 +78,10 @@ void ur_roce_destroy(struct ur_roce *r)
 		}
 	}
 	ur_timewait_fini(r);
+	ur_dc_fini(r);
 	ur_timers_fini(&r->timers);
 	free(r->delegation_buf);
+	free(r->scratch);
 	ur_shm_destroy(r->shm);
 	free(r->qps);
 	free(r);
@@ -122,6 +125,11 @@ static bool is_answer(const struct ur_roce *r, const struct ur_responder *p,
 void ur_roce_answers_late(struct ur_roce *r, bool late)
 {
 	r->answers_late = late;
+}
+
+void ur_roce_set_load(struct ur_roce *r, uint32_t load)
+{
+	r->load = load < UR_ROCE_LOAD_MAX ? load : UR_ROCE_LOAD_MAX;
 }
 
 void ur_roce_replies_sent(struct ur_roce *r, uint64_t arrived_ns,
@@ -173,6 +181,10 @@ void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns)
 		return;
 	if (qp->type == UR_QPT_UD)
 		ur_ud_route(q);
+	if (q->dci) {
+		(void)ur_dci_route(q);
+		ur_rqp_check_overrun(q);
+	}
 	ur_rqp_want_send(q);
 }
 
@@ -189,7 +201,10 @@ static enum ur_emit emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 	case UR_QPT_RC:
 	case UR_QPT_XRC_SEND:
 	case UR_QPT_XRC_RECV: /* nothing can be posted */
+	case UR_QPT_DC_TGT:
 		return ur_rc_emit(q, t, now_ns);
+	case UR_QPT_DC_INI:
+		return ur_dci_emit(q, t, now_ns);
 	case UR_QPT_UC:
 		return ur_uc_emit(q, t, now_ns);
 	case UR_QPT_UD:
@@ -292,6 +307,10 @@ bool ur_roce_output(struct ur_roce *r, struct ur_burst *t, uint64_t now_ns)
 	if (__builtin_expect(ur_timewait_is_due(r), 0) &&
 	    ur_timewait_output(r, t))
 		return true;
+	if (__builtin_expect(ur_dc_is_due(r), 0)) {
+		ur_dc_output(r, t);
+		return true;
+	}
 	do {
 		if (output(r, t, now_ns))
 			return true;
@@ -305,20 +324,29 @@ bool ur_roce_output(struct ur_roce *r, struct ur_burst *t, uint64_t now_ns)
 bool ur_roce_is_quiet(const struct ur_roce *r)
 {
 	return ur_list_empty(&r->paths) && !ur_timewait_is_due(r) &&
-	       ur_delegation_is_idle(r);
+	       !ur_dc_is_due(r) && ur_delegation_is_idle(r);
 }
 
-uint64_t ur_roce_deadline(const struct ur_roce *r)
+uint64_t ur_roce_timers(const struct ur_roce *r)
 {
 	uint64_t t = ur_timers_deadline(&r->timers);
 
-	if (!ur_list_empty(&r->deferred) && r->defer_at_ns < t)
-		t = r->defer_at_ns;
 	if (r->paced_at_ns < t)
 		t = r->paced_at_ns;
 	if (r->delegation_at_ns < t)
 		t = r->delegation_at_ns;
+	if (r->dc && ur_dc_deadline(r) < t)
+		t = ur_dc_deadline(r);
 	return t;
+}
+
+uint64_t ur_roce_deadline(const struct ur_roce *r)
+{
+	uint64_t t = ur_roce_timers(r);
+
+	return !ur_list_empty(&r->deferred) && r->defer_at_ns < t
+		       ? r->defer_at_ns
+		       : t;
 }
 
 /* Acknowledgements whose wait is over. */
@@ -361,6 +389,8 @@ void ur_roce_expire(struct ur_roce *r, uint64_t now_ns)
 	if (r->delegation_at_ns <= now_ns)
 		r->delegation_at_ns = UR_NEVER;
 	ur_rate_expire(r, now_ns);
+	if (r->dc)
+		ur_dc_expire(r, now_ns);
 	while ((t = ur_timers_expire(&r->timers, now_ns))) {
 		struct ur_rqp *q = ur_container_of(t, struct ur_rqp, timer);
 

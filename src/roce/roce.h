@@ -157,11 +157,20 @@ bool ur_roce_output(struct ur_roce *r, struct ur_burst *burst, uint64_t now_ns);
  */
 void ur_roce_answers_late(struct ur_roce *r, bool late);
 
+/*
+ * So many threads wait for each processor of this host: peers on it answer later,
+ * and ack timeouts are longer by that factor, up to UR_ROCE_LOAD_MAX.
+ */
+#define UR_ROCE_LOAD_MAX 4u /* IBTA C9-141 */
+void ur_roce_set_load(struct ur_roce *r, uint32_t load);
+
 /* Everything sent in reaction to the packets that arrived at arrived_ns had left
  * by now_ns: the application could not see and answer them before. */
 void ur_roce_replies_sent(struct ur_roce *r, uint64_t arrived_ns,
 			  uint64_t now_ns);
 uint64_t ur_roce_deadline(const struct ur_roce *r);
+/* Without acknowledgements that wait for an answer (ur_roce_flush_acks()). */
+uint64_t ur_roce_timers(const struct ur_roce *r);
 /* Does output certainly have nothing to send? Cheap. */
 bool ur_roce_is_quiet(const struct ur_roce *r);
 void ur_roce_expire(struct ur_roce *r, uint64_t now_ns);

@@ -5,6 +5,7 @@
  * receive is reused for the next message.
  */
 #include "base/guard.h"
+#include "roce/congestion.h"
 #include "roce/internal.h"
 
 static uint32_t price_of(const struct ur_rqp *q, const struct ur_swqe *w)
@@ -78,7 +79,7 @@ enum ur_emit ur_uc_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 		if (s->psn != ur_psn_add(w->last_psn, 1))
 			continue;
 		if (q->qp->attr.av.is_local)
-			ur_shm_unreliable_wired(q);
+			ur_shm_sent_by_wire(q);
 		s->cur++;
 		ur_req_complete(q, w, UR_WC_SUCCESS);
 		ur_rc_check_drained(q);
@@ -127,16 +128,11 @@ static bool length_ok(struct ur_rqp *q, const struct ur_in *in)
 
 static bool place_write(struct ur_rqp *q, const struct ur_in *in)
 {
-	struct ur_responder *p = &q->rsp;
-	uint8_t *to;
+	const struct ur_responder *p = &q->rsp;
 
-	if (in->payload_len == 0)
-		return true;
-	if (ur_mr_reach(q->qp->mrs, q->qp->pd, q->qp, p->rkey,
-			p->va + p->received, in->payload_len,
-			UR_ACCESS_REMOTE_WRITE, &to))
-		return false;
-	return !ur_guard_copy(to, in->payload, in->payload_len);
+	return in->payload_len == 0 ||
+	       !ur_resp_put(q, p->rkey, p->va + p->received, in->payload,
+			    (uint32_t)in->payload_len);
 }
 
 static bool place_send(struct ur_rqp *q, const struct ur_in *in)

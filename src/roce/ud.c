@@ -6,6 +6,7 @@
  * from which ibv_create_ah_from_wc() makes the reply's address.
  */
 #include "base/addr.h"
+#include "roce/congestion.h"
 #include "roce/internal.h"
 
 static struct ur_swqe *next_request(struct ur_rqp *q)
@@ -23,7 +24,8 @@ void ur_ud_route(struct ur_rqp *q)
 	struct ur_swqe *w = next_request(q);
 	struct ur_path *old = q->path;
 
-	q->path = w ? ur_path_get(q->r, &w->wr.ud.av, w->wr.ud.dqpn) : NULL;
+	q->path = w ? ur_path_get(q->r, &w->wr.ud.av, w->wr.ud.dqpn, false)
+		    : NULL;
 	if (old)
 		ur_path_put(q->r, old);
 }
@@ -173,16 +175,21 @@ void ur_ud_request(struct ur_rqp *q, struct ur_in *in)
 
 	if (in->hdr.qkey != q->qp->attr.qkey) {
 		q->r->cnt.drop_qkey++;
+		ur_record_drop(q->qp, UR_REC_R_QKEY, in->hdr.qkey,
+			       q->qp->attr.qkey);
 		return;
 	}
 	if (!ur_recv_take(q)) {
 		q->r->cnt.drop_no_recv++;
+		ur_record_drop(q->qp, UR_REC_R_NO_RECV, in->hdr.sqpn, 0);
 		return;
 	}
 	/* IBTA 9.8.3.2.2: a message that does not fit is dropped, the receive
 	 * stays. */
 	if (len + UR_GRH_LEN > q->rsp.rwqe->length) {
 		q->r->cnt.drop_length++;
+		ur_record_drop(q->qp, UR_REC_R_UD_LENGTH, len + UR_GRH_LEN,
+			       q->rsp.rwqe->length);
 		return;
 	}
 	make_grh(grh, in->rx);

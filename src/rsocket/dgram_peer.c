@@ -54,6 +54,7 @@ static int create_queue(struct urs_dgram *d, struct urs_dqp *qp)
 	qp->channel = ibv_create_comp_channel(qp->id->verbs);
 	if (!qp->channel || fcntl(qp->channel->fd, F_SETFL, O_NONBLOCK))
 		return -errno;
+	urv_channel(qp->channel)->evq.inner = true;
 	qp->cq = ibv_create_cq(qp->id->verbs, (int)(qp->slots + qp->recv_slots),
 			       qp, qp->channel, 0);
 	if (!qp->cq)

@@ -93,6 +93,7 @@ static int create_cq(struct urs_stream *st)
 		return -errno;
 	if (fcntl(ep->channel->fd, F_SETFL, O_NONBLOCK))
 		return -errno;
+	urv_channel(ep->channel)->evq.inner = true;
 	ep->cq = ibv_create_cq(st->id->verbs, o->sq_size + o->rq_size, st,
 			       ep->channel, 0);
 	if (!ep->cq)

@@ -270,15 +270,12 @@ static void reply(const struct ur_xrc_link *l, const struct ur_xrc_head *to,
 /* The address table of a process has an order of its own. */
 static void own_index(struct ur_adapter *a, struct ur_av *av)
 {
-	struct ur_gid g;
+	int i = av->is_global ? ur_dev_port_gid_index(ur_adapter_dev(a),
+						      av->port_num, av->sgid)
+			      : -ENOENT;
 
-	for (uint32_t i = 0; i < UR_GID_TABLE_LEN; i++) {
-		if (!av->is_global || ur_dev_gid(ur_adapter_dev(a), i, &g) ||
-		    memcmp(g.addr, av->sgid, sizeof(g.addr)) != 0)
-			continue;
+	if (i >= 0)
 		av->sgid_index = (uint8_t)i;
-		break;
-	}
 }
 
 static bool on_modify(const struct ur_xrc_link *l, const struct ur_xrc_head *h,
@@ -482,7 +479,8 @@ int ur_xrc_modify(struct ur_adapter *a, uint32_t via, uint32_t qpn,
 	if (mask & UR_QP_AV)
 		err = ur_dev_resolve_av(ur_adapter_dev(a), &t.av);
 	if (!err && (mask & UR_QP_ALT_PATH))
-		err = ur_dev_resolve_av(ur_adapter_dev(a), &t.alt_av);
+		err = ur_dev_resolve_alt_av(ur_adapter_dev(a), &t.alt_av,
+					    t.alt_port_num);
 	if (err)
 		return err;
 	ur_wr_be32(&w, mask);

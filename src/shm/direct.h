@@ -31,6 +31,7 @@
 #define UR_DIRECT_MSG_SIZE    64u /* the longest message */
 
 struct ur_direct;
+struct ur_masked;
 
 struct ur_direct_stats {
 	uint64_t mapped; /* pieces moved by loads and stores */
@@ -131,6 +132,10 @@ bool ur_direct_is_asked(struct ur_direct *r, uint32_t rkey);
 int ur_direct_atomic(struct ur_direct *r, uint32_t dqpn, uint32_t sqpn,
 		     uint32_t rkey, uint64_t va, bool cas, uint64_t compare_add,
 		     uint64_t swap, uint64_t *old);
+
+/* The same with masks; op->len is the size of the operand. */
+int ur_direct_masked(struct ur_direct *r, const struct ur_op *op, bool cas,
+		     const struct ur_masked *m, uint64_t old[2]);
 
 const struct ur_direct_stats *ur_direct_stats(const struct ur_direct *r);
 

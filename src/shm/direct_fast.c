@@ -9,6 +9,7 @@
 
 #include "base/guard.h"
 #include "base/guard_word.h"
+#include "core/masked.h"
 #include "shm/direct_internal.h"
 
 static inline bool holds(const struct ur_direct *r, const struct ur_memo *m,
@@ -25,10 +26,20 @@ static inline struct ur_memo *memo_of(struct ur_direct *r,
 	return &r->memos[(op->sqpn ^ op->rkey >> 8) % UR_MEMOS];
 }
 
+/* Few bytes must be aligned, since words that others write or poll must move in
+ * one piece; an atomic to its size, which its caller has checked of the address. */
+static inline bool is_aligned(const struct ur_op *op, const uint8_t *at)
+{
+	if (op->len > UR_DIRECT_WORDS)
+		return true;
+	if (op->access & UR_ACCESS_REMOTE_ATOMIC)
+		return ((uintptr_t)at & (op->len - 1)) == 0;
+	return ((uintptr_t)at | op->va) % 8 == 0;
+}
+
 /*
- * The address of the operation's memory here, if it is permitted and mapped.
- * NULL also for few bytes that are not aligned, since words that others write
- * or poll must move in one piece.  The caller is inside.
+ * The address of the operation's memory here, if it is permitted, mapped and
+ * aligned, else NULL.  The caller is inside.
  */
 static inline uint8_t *place(struct ur_direct *r, const struct ur_op *op)
 {
@@ -40,8 +51,7 @@ static inline uint8_t *place(struct ur_direct *r, const struct ur_op *op)
 	off = op->va - m->iova;
 	if ((m->access & op->access) != op->access || op->va < m->iova ||
 	    off > m->length || op->len > m->length - off ||
-	    (op->len <= UR_DIRECT_WORDS &&
-	     ((uintptr_t)(m->base + off) | op->va) % 8 != 0))
+	    !is_aligned(op, m->base + off))
 		return NULL;
 	return m->base + off;
 }
@@ -74,6 +84,22 @@ int ur_direct_piece(struct ur_direct *r, const struct ur_op *op, void *here)
 	return 0;
 }
 
+/* Leaves the peer's memory after an atomic on it; `there` is NULL if none was
+ * done. */
+static int atomic_done(struct ur_direct *r, const struct ur_op *op,
+		       const uint8_t *there, int rc)
+{
+	if (!there)
+		(void)ur_view_admit(r,
+				    op); /* a use, so it comes to be mapped */
+	ur_direct_leave(r);
+	if (rc == 0)
+		r->stats.mapped++;
+	else
+		r->stats.again++;
+	return rc ? -EAGAIN : 0;
+}
+
 /* NOLINTNEXTLINE(readability-function-size): the request's own fields */
 int ur_direct_atomic(struct ur_direct *r, uint32_t dqpn, uint32_t sqpn,
 		     uint32_t rkey, uint64_t va, bool cas, uint64_t compare_add,
@@ -90,13 +116,19 @@ int ur_direct_atomic(struct ur_direct *r, uint32_t dqpn, uint32_t sqpn,
 	if (there)
 		rc = cas ? ur_guard_cmp_swap64(there, compare_add, swap, old)
 			 : ur_guard_fetch_add64(there, compare_add, old);
-	else
-		(void)ur_view_admit(r,
-				    &op); /* a use, so it comes to be mapped */
-	ur_direct_leave(r);
-	if (rc == 0)
-		r->stats.mapped++;
-	else
-		r->stats.again++;
-	return rc ? -EAGAIN : 0;
+	return atomic_done(r, &op, there, rc);
+}
+
+int ur_direct_masked(struct ur_direct *r, const struct ur_op *op, bool cas,
+		     const struct ur_masked *m, uint64_t old[2])
+{
+	uint8_t *there;
+	int rc = -EAGAIN;
+
+	if ((op->va & (op->len - 1)) || !ur_direct_enter(r))
+		return -EAGAIN;
+	there = place(r, op);
+	if (there)
+		rc = ur_masked_run(there, m, cas, (uint32_t)op->len, old);
+	return atomic_done(r, op, there, rc);
 }

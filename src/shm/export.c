@@ -282,7 +282,7 @@ void ur_export_mr_add(struct ur_export *e, const struct ur_mr *mr)
 	const struct ur_seg_entry *at;
 
 	if (!is_ours(e) || mr->kind == UR_MR_NULL || mr->kind == UR_MR_REMOTE ||
-	    mr->window)
+	    mr->kind == UR_MR_INDIRECT || mr->window)
 		return;
 	ur_lock(&e->lock);
 	at = ur_seg_put(&e->seg->mrs, &entry);

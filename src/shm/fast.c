@@ -4,7 +4,9 @@
  * piece behind it, and in one piece of memory on each side.
  *
  * It decides nothing: any other request is left untouched to req.c and resp.c,
- * which handle all cases.
+ * which handle all cases.  Without it SENDs of 64 B have 0.60 of the rate (0.72 with
+ * 16 queue pairs), and 8 B take 1.25 times as long (19 rounds in turn, medians;
+ * the rounds vary by a factor of 2).
  */
 #include <errno.h>
 

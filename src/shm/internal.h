@@ -28,12 +28,13 @@ enum ur_shm_kind {
 	UR_SHM_FAULT,	/* body.index: completion status of the oldest */
 	UR_SHM_DONE,
 	UR_SHM_DATA,	/* of a READ: body.index, body.total: offset */
-	UR_SHM_OLD,	/* of an atomic: body.index, body.value[0] */
+	UR_SHM_OLD,	/* of an atomic: body.index, body.value */
 	UR_SHM_RNDV_OK, /* body.rkey: the region that can be mapped */
 	/* To the responder: */
 	UR_SHM_SEND, /* not in the body: body.rkey: asks for RNDV_OK, or 0 */
 	UR_SHM_WRITE,
 	UR_SHM_READ, /* body.index is returned with the data */
+	/* With payload: struct ur_masked, and body.total is the operand's size. */
 	UR_SHM_CMP_SWAP,
 	UR_SHM_FETCH_ADD,
 	UR_SHM_DATAGRAM, /* ud.c */
@@ -65,7 +66,7 @@ struct ur_shm_res {
 	uint32_t len;
 	uint32_t off; /* bytes answered */
 	uint64_t va;
-	uint64_t orig; /* atomic: the old value */
+	uint64_t orig[2]; /* atomic: the old value */
 };
 
 /* Descriptors that a QP sends as soon as there is room. */
@@ -118,8 +119,8 @@ struct ur_shm_qp {
 	bool rndv_open;		/* the peer may get the data of our SENDs */
 	struct ur_mr_hint out;	/* memory of requests */
 	struct ur_mr_hint into; /* memory of receives */
+	uint64_t wired;		/* ur_shm.wire at the last packet of ours */
 	/* UC and UD (unreliable.c). */
-	uint64_t wired;	   /* ur_shm.wire at the last request by wire */
 	uint32_t last;	   /* the channel's head behind our last descriptor */
 	uint32_t at_tail;  /* the channel's tail when the wait began */
 	uint64_t since_ns; /* when the wait began; 0: does not wait */
@@ -202,13 +203,13 @@ void ur_shm_broken(struct ur_rqp *q);
 /*
  * May the peer acknowledge it late?  The program does not wait for its
  * completion, and an acknowledgement of its own costs both sides as much as the
- * request.
+ * request. A NOP of a cross-channel queue pair waits for all earlier ones.
  */
 static inline uint8_t ur_shm_ack_late(const struct ur_rqp *q,
 				      const struct ur_swqe *w)
 {
 	return (w->flags & UR_SEND_SIGNALED) || q->qp->sq_sig_all ||
-			       w->proto_state == UR_SWQE_OWN
+			       q->qp->cross || w->proto_state == UR_SWQE_OWN
 		       ? 0
 		       : UR_SHM_ACK_LATE;
 }
@@ -216,6 +217,8 @@ static inline uint8_t ur_shm_ack_late(const struct ur_rqp *q,
 /* Complete the oldest request, which is unsignaled (ur_shm_ack_late()). */
 static inline void ur_shm_complete_silently(struct ur_rqp *q)
 {
+	if (__builtin_expect(q->qp->cross != NULL, 0))
+		ur_cross_completes(q->qp);
 	ur_sq_pop(&q->qp->sq);
 }
 

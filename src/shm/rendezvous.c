@@ -10,6 +10,8 @@
  * RNDV_OK. That may no longer hold when a rendezvous comes.  Then the responder
  * refuses, the wire carries what was refused, and the ring the next pieces.
  */
+#include <errno.h>
+
 #include "shm/direct.h"
 #include "shm/internal.h"
 
@@ -193,29 +195,50 @@ void ur_shm_rndv_asked(struct ur_rqp *q, uint32_t key)
 	ur_shm_send_due(q, UR_SHM_DUE_RNDV_OK);
 }
 
-/* A null region needs so many pieces. */
+/* A null region gives so many; an indirect key may give more. */
 #define PIECES (UR_MAX_SGE + 8)
+
+/* Fetch all that is named, as many pieces of the receive at a time. */
+static int get(struct ur_rqp *q, const struct ur_desc *c)
+{
+	struct ur_shm_qp *n = q->shm;
+	uint32_t done = 0;
+
+	while (done < c->body.index) {
+		struct iovec iov[PIECES];
+		int pieces = ur_recv_locate(q, n->received + done,
+					    c->body.index - done, iov, PIECES);
+		uint32_t size = 0;
+		int ret;
+
+		if (pieces == -E2BIG)
+			pieces = PIECES;
+		if (pieces < 0)
+			return pieces;
+		for (int i = 0; i < pieces; i++)
+			size += (uint32_t)iov[i].iov_len;
+		ret = ur_direct_get(n->peer->direct, c->from, q->qp->qpn,
+				    c->body.rkey, c->body.va + done, iov,
+				    pieces, size);
+		if (ret)
+			return ret;
+		done += size;
+	}
+	return 0;
+}
 
 bool ur_shm_rndv_place(struct ur_rqp *q, const struct ur_desc *c)
 {
 	struct ur_shm_qp *n = q->shm;
 	uint32_t len = c->body.index;
-	struct iovec iov[PIECES];
-	int pieces;
 
 	if (len == 0 || len > UR_SHM_RNDV_MAX)
-		return false;
-	pieces = ur_recv_locate(q, n->received, len, iov, PIECES);
-	if (pieces < 0)
 		return false;
 	q->r->shm->rndv_bytes += len;
 	/* CMA costs more than the two copies of the ring. */
 	if (n->peer->direct)
 		ur_direct_allow_cma(n->peer->direct, false);
-	n->rndv_failed =
-		!n->peer->direct ||
-		ur_direct_get(n->peer->direct, c->from, q->qp->qpn,
-			      c->body.rkey, c->body.va, iov, pieces, len);
+	n->rndv_failed = !n->peer->direct || get(q, c);
 	q->r->cnt.shm_pulled += !n->rndv_failed;
 	return !n->rndv_failed;
 }

@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "base/guard.h"
+#include "core/masked.h"
 #include "shm/internal.h"
 
 /*
@@ -33,6 +34,8 @@ static bool is_known(const struct ur_rqp *q, const struct ur_swqe *w)
 	case UR_WR_RDMA_READ:
 	case UR_WR_CMP_SWP:
 	case UR_WR_FETCH_ADD:
+	case UR_WR_MASKED_CMP_SWP:
+	case UR_WR_MASKED_FETCH_ADD:
 		return !q->qp->attr.rate_limit && !q->wire_only;
 	case UR_WR_LOCAL_INV:
 	case UR_WR_BIND_MW:
@@ -41,6 +44,8 @@ static bool is_known(const struct ur_rqp *q, const struct ur_swqe *w)
 	case UR_WR_FLUSH:
 	case UR_WR_ATOMIC_WRITE:
 	case UR_WR_NOP:
+	case UR_WR_UMR_FILL:
+	case UR_WR_UMR_INVALIDATE:
 		break;
 	}
 	return false;
@@ -100,6 +105,10 @@ bool ur_shm_takes(struct ur_rqp *q)
 		return false;
 	if (s->una != s->end)
 		return true;
+	/* Packets have acknowledged requests of the peer.  These complete there
+	 * before the receive for what follows does (ur_roce_leaves_wire()). */
+	if (q->rsp.msn)
+		ur_shm_sent_by_wire(q);
 	q->qp->on_shm = true;
 	ur_shm_pump(q);
 	return q->qp->on_shm;
@@ -215,21 +224,12 @@ enum sent {
 int ur_shm_copy_out(const struct ur_rqp *q, const struct ur_swqe *w,
 		    uint32_t off, uint32_t len, uint8_t *to)
 {
-	struct iovec iov[UR_MAX_SGE];
-	int n;
-
 	if (w->flags & UR_SEND_INLINE) {
 		memcpy(to, w->data.inline_data + off, len);
 		return 0;
 	}
-	n = ur_sge_gather(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge, off,
-			  len, iov, UR_MAX_SGE);
-	for (int i = 0; i < n; i++) {
-		if (ur_guard_copy(to, iov[i].iov_base, iov[i].iov_len))
-			return -EFAULT;
-		to += iov[i].iov_len;
-	}
-	return n < 0 ? n : 0;
+	return ur_sge_collect(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge,
+			      off, to, len);
 }
 
 static uint8_t message_flags(const struct ur_swqe *w, bool first, bool last)
@@ -373,14 +373,30 @@ int ur_shm_send_message(struct ur_rqp *q, const struct ur_swqe *w)
 	return s == SENT ? 0 : s == NO_ROOM ? -EAGAIN : -EFAULT;
 }
 
+/* The operands of an atomic with masks; false: no room. */
+static bool put_masked(struct ur_rqp *q, struct ur_swqe *w, struct ur_desc *c)
+{
+	const uint32_t len = sizeof(struct ur_masked);
+	uint32_t at = 0;
+	uint8_t *to = payload_place(q, c, false, false, len, &at);
+
+	if (!to)
+		return false;
+	memcpy(to, ur_swqe_masked(&q->qp->sq, w), len);
+	c->len = (uint16_t)len;
+	c->body.at = at;
+	ur_spsc_data_used(&q->shm->peer->chan.tx, at, len);
+	return true;
+}
+
 static enum sent send_question(struct ur_rqp *q, struct ur_swqe *w)
 {
-	enum ur_shm_kind kind = ur_swqe_is_read(w)	     ? UR_SHM_READ
-				: w->opcode == UR_WR_CMP_SWP ? UR_SHM_CMP_SWAP
-							     : UR_SHM_FETCH_ADD;
+	enum ur_shm_kind kind = ur_swqe_is_read(w)  ? UR_SHM_READ
+				: ur_swqe_is_cas(w) ? UR_SHM_CMP_SWAP
+						    : UR_SHM_FETCH_ADD;
 	struct ur_desc *c = ur_shm_desc(q, kind, true);
 
-	if (!c)
+	if (!c || (ur_swqe_is_masked(w) && !put_masked(q, w, c)))
 		return NO_ROOM;
 	c->flags = UR_SHM_FIRST | UR_SHM_LAST;
 	c->body.index = q->req.cur;
@@ -391,6 +407,8 @@ static enum sent send_question(struct ur_rqp *q, struct ur_swqe *w)
 	} else {
 		c->body.va = w->wr.atomic.remote_addr;
 		c->body.rkey = w->wr.atomic.rkey;
+	}
+	if (ur_swqe_is_atomic(w) && !ur_swqe_is_masked(w)) {
 		c->body.value[0] = w->wr.atomic.compare_add;
 		c->body.value[1] = w->wr.atomic.swap;
 	}
@@ -555,7 +573,7 @@ void ur_shm_take_ack(struct ur_rqp *q, uint32_t count)
  */
 static struct ur_swqe *asked(const struct ur_rqp *q, const struct ur_desc *c)
 {
-	uint32_t head = ur_sq_head(&q->qp->sq), size;
+	uint32_t head = ur_sq_head(&q->qp->sq);
 	struct ur_swqe *w;
 
 	if (!outstanding(q) || c->body.index != head)
@@ -566,8 +584,7 @@ static struct ur_swqe *asked(const struct ur_rqp *q, const struct ur_desc *c)
 		return NULL;
 	if (c->kind == UR_SHM_OLD)
 		return w;
-	size = ur_swqe_is_atomic(w) ? 8 : w->length;
-	return c->body.total == w->last_psn && c->len <= size - w->last_psn
+	return c->body.total == w->last_psn && c->len <= w->length - w->last_psn
 		       ? w
 		       : NULL;
 }
@@ -586,7 +603,8 @@ void ur_shm_take_answer(struct ur_rqp *q, const struct ur_desc *c)
 {
 	struct ur_swqe *w = asked(q, c);
 	const void *from = w ? answer_bytes(q, c) : NULL;
-	uint32_t len = c->kind == UR_SHM_OLD ? 8 : c->len;
+	uint8_t old[UR_MASKED_MAX];
+	uint32_t len = c->len;
 	int err;
 
 	if (!from) {
@@ -594,6 +612,11 @@ void ur_shm_take_answer(struct ur_rqp *q, const struct ur_desc *c)
 		return;
 	}
 	q->shm->progress++;
+	if (c->kind == UR_SHM_OLD) {
+		len = ur_swqe_is_masked(w) ? w->length : 8;
+		ur_masked_store(old, len, c->body.value);
+		from = old;
+	}
 	err = ur_sge_scatter(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge,
 			     w->last_psn, from, len);
 	if (err) {

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "core/masked.h"
 #include "shm/direct.h"
 #include "shm/internal.h"
 
@@ -35,6 +36,35 @@ static int direct_message(struct ur_rqp *q, const struct ur_swqe *w)
 		w->wr.rdma.rkey, w->wr.rdma.remote_addr, iov, n, w->length);
 }
 
+static int direct_masked(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	const struct ur_op op = {
+		.dqpn = q->qp->attr.dest_qpn,
+		.sqpn = q->qp->qpn,
+		.rkey = w->wr.atomic.rkey,
+		.access = UR_ACCESS_REMOTE_ATOMIC,
+		.va = w->wr.atomic.remote_addr,
+		.len = w->length,
+	};
+	struct iovec iov[UR_MAX_SGE];
+	uint8_t bytes[UR_MASKED_MAX];
+	uint64_t old[2];
+	int n = ur_sge_locate(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge, 0,
+			      w->length, iov, UR_MAX_SGE);
+
+	if (n < 0)
+		return n;
+	n = ur_direct_masked(q->shm->peer->direct, &op, ur_swqe_is_cas(w),
+			     ur_swqe_masked(&q->qp->sq, w), old);
+	if (n)
+		return n;
+	ur_masked_store(bytes, w->length, old);
+	if (ur_sge_scatter(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge, 0,
+			   bytes, w->length))
+		ur_req_fail(q, UR_WC_LOC_PROT_ERR);
+	return 0;
+}
+
 /*
  * An atomic cannot be undone, so the place for the old value is checked first.
  */
@@ -42,9 +72,12 @@ static int direct_atomic(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	struct iovec iov[UR_MAX_SGE];
 	uint64_t old;
-	int n = ur_sge_locate(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge, 0,
-			      8, iov, UR_MAX_SGE);
+	int n;
 
+	if (ur_swqe_is_masked(w))
+		return direct_masked(q, w);
+	n = ur_sge_locate(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge, 0, 8,
+			  iov, UR_MAX_SGE);
 	if (n < 0)
 		return n;
 	n = ur_direct_atomic(q->shm->peer->direct, q->qp->attr.dest_qpn,
@@ -141,6 +174,13 @@ static uint32_t rkey_of(const struct ur_swqe *w)
 	return ur_swqe_is_atomic(w) ? w->wr.atomic.rkey : w->wr.rdma.rkey;
 }
 
+/* Of the first element; 0: none, which is no key. */
+static uint32_t lkey_of(const struct ur_swqe *w)
+{
+	return w->num_sge && !(w->flags & UR_SEND_INLINE) ? w->data.sge[0].lkey
+							  : 0;
+}
+
 /*
  * A mapped region may be unusable all the same: not for this queue pair, or not
  * at that address.  Each attempt drains the ring, so after a failure the next
@@ -148,18 +188,19 @@ static uint32_t rkey_of(const struct ur_swqe *w)
  */
 #define USELESS_FOR (256u * LOOK_EVERY)
 
-static bool is_useless(const struct ur_shm_qp *n, uint32_t rkey)
+static bool is_useless(const struct ur_shm_qp *n, const struct ur_swqe *w)
 {
-	return n->is_useless && n->useless_key == rkey &&
+	return n->is_useless &&
+	       (n->useless_key == rkey_of(w) || n->useless_key == lkey_of(w)) &&
 	       n->passed - n->useless_at < USELESS_FOR;
 }
 
-/* The ring was drained for this request: did direct access do it? */
-static void note_use(struct ur_shm_qp *n, const struct ur_swqe *w,
-		     bool useless_key)
+/* The ring was drained for this request: did direct access do it? -E2BIG: the
+ * local list has too many pieces, whatever the remote region is. */
+static void note_use(struct ur_shm_qp *n, const struct ur_swqe *w, int err)
 {
-	n->is_useless = useless_key;
-	n->useless_key = rkey_of(w);
+	n->is_useless = err;
+	n->useless_key = err == -E2BIG ? lkey_of(w) : rkey_of(w);
 	n->useless_at = n->passed;
 }
 
@@ -173,7 +214,7 @@ bool ur_shm_waits_direct(struct ur_rqp *q, const struct ur_swqe *w)
 	if (!is_time_to_look(n, w->length) || w->length == 0 ||
 	    !(ur_swqe_is_atomic(w) || ur_swqe_is_read(w) ||
 	      w->opcode == UR_WR_RDMA_WRITE) ||
-	    is_useless(n, rkey))
+	    is_useless(n, w))
 		return false;
 	n->draining = ur_direct_has_mapped(n->peer->direct, rkey);
 	return n->draining || waits_answer(q, rkey, w->length);

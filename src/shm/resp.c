@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/guard.h"
+#include "core/masked.h"
 #include "shm/export.h"
 #include "shm/internal.h"
 
@@ -102,6 +103,26 @@ static uint8_t *reach(struct ur_rqp *q, uint32_t rkey, uint64_t va,
 	return at;
 }
 
+static struct ur_mr_ref memory(const struct ur_rqp *q, uint32_t rkey,
+			       uint64_t va)
+{
+	return (struct ur_mr_ref){ .t = q->qp->mrs,
+				   .pd = q->qp->pd,
+				   .qp = q->qp,
+				   .key = rkey,
+				   .va = va };
+}
+
+static bool may_access(struct ur_rqp *q, uint32_t rkey, uint64_t va,
+		       uint32_t len, uint32_t access)
+{
+	uint8_t *at;
+
+	return (q->qp->attr.access & access) == access &&
+	       !ur_mr_reach(q->qp->mrs, q->qp->pd, q->qp, rkey, va, len, access,
+			    &at);
+}
+
 const uint8_t *ur_shm_payload(const struct ur_rqp *q, const struct ur_desc *c)
 {
 	if (!(c->flags & UR_SHM_IN_BODY))
@@ -165,20 +186,16 @@ static bool place_write(struct ur_rqp *q, const struct ur_desc *c,
 			const uint8_t *from)
 {
 	struct ur_shm_qp *n = q->shm;
-	uint8_t *to;
+	struct ur_mr_ref to = memory(q, n->rkey, n->va + n->received);
 
 	if (!(q->qp->attr.access & UR_ACCESS_REMOTE_WRITE))
 		return false;
 	if ((c->flags & UR_SHM_FIRST) && n->total &&
-	    !reach(q, n->rkey, n->va, n->total, UR_ACCESS_REMOTE_WRITE))
+	    !may_access(q, n->rkey, n->va, n->total, UR_ACCESS_REMOTE_WRITE))
 		return false;
 	if ((c->flags & UR_SHM_IMM) && !ur_recv_take(q))
 		return false;
-	if (!c->len)
-		return true;
-	to = reach(q, n->rkey, n->va + n->received, c->len,
-		   UR_ACCESS_REMOTE_WRITE);
-	return to && ur_guard_copy(to, from, c->len) == 0;
+	return !c->len || ur_mr_put(&to, from, c->len) == 0;
 }
 
 void ur_shm_count_done(struct ur_rqp *q, const struct ur_desc *c)
@@ -260,31 +277,53 @@ static bool do_read(struct ur_rqp *q, const struct ur_desc *c)
 	if (!(q->qp->attr.access & UR_ACCESS_REMOTE_READ) ||
 	    c->body.total > UR_MAX_MSG_SIZE)
 		return false;
-	if (c->body.total && !reach(q, c->body.rkey, c->body.va, c->body.total,
-				    UR_ACCESS_REMOTE_READ))
+	if (c->body.total && !may_access(q, c->body.rkey, c->body.va,
+					 c->body.total, UR_ACCESS_REMOTE_READ))
 		return false;
 	keep(q, c);
 	q->r->cnt.rx_read_requests++;
 	return true;
 }
 
+/* The payload is copied first: the peer may change it meanwhile. */
+static int run_masked(const struct ur_rqp *q, const struct ur_desc *c,
+		      uint8_t *at, uint64_t old[2])
+{
+	const uint8_t *from =
+		ur_spsc_payload(&q->r->shm->from->rx, c->body.at, c->len);
+	struct ur_masked m;
+
+	if (!from || c->len != sizeof(m))
+		return -EINVAL;
+	memcpy(&m, from, sizeof(m));
+	return ur_masked_run(at, &m, c->kind == UR_SHM_CMP_SWAP, c->body.total,
+			     old);
+}
+
 static bool do_atomic(struct ur_rqp *q, const struct ur_desc *c)
 {
-	uint8_t *at =
-		reach(q, c->body.rkey, c->body.va, 8, UR_ACCESS_REMOTE_ATOMIC);
-	uint64_t old;
+	uint32_t len = c->len ? c->body.total : 8;
+	uint64_t old[2] = { 0 };
+	struct ur_shm_res *x;
+	uint8_t *at;
 	int err;
 
-	if (!at || (c->body.va & 7u))
+	if (!ur_masked_is_size(len) || (c->body.va & (len - 1)))
 		return false;
-	if (c->kind == UR_SHM_CMP_SWAP)
+	at = reach(q, c->body.rkey, c->body.va, len, UR_ACCESS_REMOTE_ATOMIC);
+	if (!at)
+		return false;
+	if (c->len)
+		err = run_masked(q, c, at, old);
+	else if (c->kind == UR_SHM_CMP_SWAP)
 		err = ur_guard_cmp_swap64(at, c->body.value[0],
-					  c->body.value[1], &old);
+					  c->body.value[1], old);
 	else
-		err = ur_guard_fetch_add64(at, c->body.value[0], &old);
+		err = ur_guard_fetch_add64(at, c->body.value[0], old);
 	if (err)
 		return false;
-	keep(q, c)->orig = old;
+	x = keep(q, c);
+	memcpy(x->orig, old, sizeof(old));
 	q->r->cnt.rx_atomic_requests++;
 	return true;
 }
@@ -348,16 +387,15 @@ static enum answered answer_chunk(struct ur_rqp *q, struct ur_shm_res *x)
 	uint32_t left = x->len - x->off;
 	uint32_t len = left < UR_SHM_CHUNK ? left : UR_SHM_CHUNK;
 	struct ur_desc *c = ur_shm_desc(q, UR_SHM_DATA, false);
+	struct ur_mr_ref from = memory(q, x->rkey, x->va + x->off);
 	bool in_body = len <= UR_SHM_WRITE_BODY;
-	uint8_t *from, *to;
 	uint32_t at = 0;
+	uint8_t *to;
 
 	if (!c)
 		return NO_ROOM;
 	c->len = (uint16_t)len;
 	if (len) {
-		from = reach(q, x->rkey, x->va + x->off, len,
-			     UR_ACCESS_REMOTE_READ);
 		c->flags = in_body ? UR_SHM_IN_BODY : 0;
 		to = in_body ? (uint8_t *)c->body.value
 			     : ur_spsc_data(&chan->tx, len, &at);
@@ -365,7 +403,8 @@ static enum answered answer_chunk(struct ur_rqp *q, struct ur_shm_res *x)
 			ur_shm_wait_room(q);
 			return NO_ROOM;
 		}
-		if (!from || ur_guard_copy(to, from, len))
+		if (!(q->qp->attr.access & UR_ACCESS_REMOTE_READ) ||
+		    ur_mr_get(&from, to, len))
 			return NO_MEMORY;
 		if (!in_body) {
 			c->body.at = at;
@@ -386,7 +425,7 @@ static enum answered answer_atomic(struct ur_rqp *q, const struct ur_shm_res *x)
 	if (!c)
 		return NO_ROOM;
 	c->body.index = x->index;
-	c->body.value[0] = x->orig;
+	memcpy(c->body.value, x->orig, sizeof(x->orig));
 	ur_shm_send(q, c);
 	return ANSWERED;
 }

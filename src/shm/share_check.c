@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/aiopoll.h"
 #include "base/socket.h"
 #include "shm/maps.h"
 #include "shm/share.h"
@@ -162,8 +163,9 @@ bool ur_share_map_ok(const struct ur_map *m)
 	if (ur_map_begins(path, "/dev/"))
 		return ur_map_begins(path, "/dev/zero") ||
 		       ur_map_begins(path, "/dev/shm/");
-	return !ur_map_begins(path, "/[aio]") &&
-	       !ur_map_begins(path, "anon_inode:");
+	if (ur_map_begins(path, "/[aio]"))
+		return ur_aiopoll_is_ring(m->start);
+	return !ur_map_begins(path, "anon_inode:");
 }
 
 #define MAPS_MAX 30000 /* the kernel's limit is 65,530 */

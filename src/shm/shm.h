@@ -50,9 +50,11 @@
  * channel ends with requests outstanding, nothing tells whether they were done:
  * they fail after the time that ack timeout and retries give.
  *
- * UC and UD (unreliable.c) need no agreement and get no acknowledgement.  A
- * descriptor behind packets that the sender sent before is marked BEHIND, and
- * the receiver takes it only when its link is empty.
+ * UC and UD (unreliable.c) need no agreement and get no acknowledgement.
+ *
+ * A descriptor behind packets that the sender sent before is marked BEHIND, and
+ * the receiver takes it only when its link is empty: the first of a requester
+ * that comes from the wire, too, since its queue pair may have acknowledged there.
  *
  * Threads and ownership
  *

@@ -46,7 +46,7 @@ void ur_shm_ud_wired(struct ur_rqp *q, uint32_t dqpn)
 	struct ur_roce *r = q->r;
 	uint32_t n = ++r->shm->ud[slot_of(dqpn)];
 
-	ur_shm_unreliable_wired(q);
+	ur_shm_sent_by_wire(q);
 	if (r->want_peer && n >= MANY && (n & (n - 1)) == 0)
 		r->want_peer(r->want_arg, slot_of(dqpn));
 }

@@ -65,7 +65,7 @@ bool ur_shm_unreliable_takes(struct ur_rqp *q)
 	return q->qp->on_shm || !next_request(q);
 }
 
-void ur_shm_unreliable_wired(struct ur_rqp *q)
+void ur_shm_sent_by_wire(struct ur_rqp *q)
 {
 	uint64_t wired = ++q->r->shm->wire;
 

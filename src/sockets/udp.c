@@ -17,8 +17,6 @@
 #include "base/socket.h"
 #include "sockets/udp_internal.h"
 
-#define RX_BUFFER   (8 << 20)
-#define TX_BUFFER   (8 << 20)
 /* RoCEv2 senders use the upper quarter of the ports (IBTA A17.4.3). */
 #define SPORT_FIRST 0xc000u
 #define SPORT_COUNT 0x4000u
@@ -143,7 +141,7 @@ static int tx_socket(bool v4)
 
 	if (fd < 0)
 		return -errno;
-	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, TX_BUFFER);
+	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, UR_UDP_TX_BUFFER);
 	(void)ur_sockopt_set(fd, SOL_SOCKET, SO_RCVBUF, 0);
 	err = v4 ? tx_options_v4(fd) : tx_options_v6(fd);
 	if (err) {
@@ -185,6 +183,15 @@ static int source_options(int fd, bool v4, const struct ur_udp_source *s)
 		  : ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_TCLASS, s->tclass);
 }
 
+/* What the socket sends leaves by that interface, whatever the route says. */
+static int leave_by(int fd, bool v4, uint32_t ifindex)
+{
+	int be = (int)htonl(ifindex);
+
+	return v4 ? ur_sockopt_set(fd, IPPROTO_IP, IP_UNICAST_IF, be)
+		  : ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_UNICAST_IF, be);
+}
+
 int ur_udp_tx_bound(bool v4, const struct ur_udp_source *s, uint16_t port)
 {
 	int fd = tx_socket(v4), err;
@@ -194,6 +201,8 @@ int ur_udp_tx_bound(bool v4, const struct ur_udp_source *s, uint16_t port)
 	err = ur_sockopt_set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 	if (!err)
 		err = source_options(fd, v4, s);
+	if (!err && s->scope_id)
+		err = leave_by(fd, v4, s->scope_id);
 	if (!err)
 		err = bind_to(fd, v4, s->addr, s->scope_id, port);
 	if (err) {
@@ -268,14 +277,11 @@ void ur_udp_tell_ip(struct ur_link *link, bool on)
 	if (u->rx_v6) {
 		(void)ur_sockopt_set(u->rx_fd, IPPROTO_IPV6, IPV6_RECVPKTINFO,
 				     on);
-		(void)ur_sockopt_set(u->rx_fd, IPPROTO_IPV6, IPV6_RECVTCLASS,
-				     on);
 		(void)ur_sockopt_set(u->rx_fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT,
 				     on);
 	}
 	if (!u->rx_v6)
 		(void)ur_sockopt_set(u->rx_fd, IPPROTO_IP, IP_PKTINFO, on);
-	(void)ur_sockopt_set(u->rx_fd, IPPROTO_IP, IP_RECVTOS, on);
 	(void)ur_sockopt_set(u->rx_fd, IPPROTO_IP, IP_RECVTTL, on);
 }
 
@@ -295,10 +301,14 @@ static int rx_options(struct ur_udp *u)
 		return err;
 	/* Available; enabled on demand. */
 	ur_udp_tell_ip(&u->link, false);
+	/* For the marks of ECN. */
+	(void)ur_sockopt_set(fd, IPPROTO_IP, IP_RECVTOS, 1);
+	if (u->rx_v6)
+		(void)ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
 	ur_udp_all_groups(u, false);
 	ur_udp_set_gro(fd, true);
 	(void)ur_sockopt_set(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
-	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RX_BUFFER);
+	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, UR_UDP_RX_BUFFER);
 	return 0;
 }
 

@@ -5,14 +5,19 @@
 
 #include "sockets/link.h"
 
+/* Bytes that sockets ask the kernel for; the limits of an ordinary user are
+ * net.core.rmem_max and wmem_max. */
+#define UR_UDP_RX_BUFFER (8 << 20)
+#define UR_UDP_TX_BUFFER (8 << 20)
+
 /* Take over rx_fd, a dual-stack socket of the port 4791 group (the caller's
  * slot), and open the sending sockets. On failure rx_fd stays the caller's. */
 int ur_udp_link_create(int rx_fd, struct ur_link **out);
 
 /*
- * Provide destination, interface, traffic class and hop limit of inbound
- * packets, or only dst_unknown, 0, 0 and the default limit, since the kernel
- * needs time to provide them.
+ * Provide destination, interface and hop limit of inbound packets, or only
+ * dst_unknown, 0 and the default limit, since the kernel needs time to provide
+ * them; and the traffic class of each, or of most (ur_rx.tclass).
  */
 void ur_udp_tell_ip(struct ur_link *link, bool on);
 

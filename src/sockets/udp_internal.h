@@ -11,13 +11,6 @@
 
 #include "sockets/udp.h"
 
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
-
 /* Datagrams of one recvmmsg(2). */
 #define UR_UDP_BATCH	 8u
 /* The maximum of a merged datagram; odd stride against cache aliasing. */
@@ -27,8 +20,9 @@
 /* The sockets' hop limit, and the meaning of 0. */
 #define UR_UDP_HOPS	 64
 
-/* Sources that have sockets of their own. */
-#define UR_UDP_SOURCES 4u
+/* Sources that have sockets of their own: four addresses, or fewer with several
+ * traffic classes, each with and without ECT. */
+#define UR_UDP_SOURCES 8u
 
 struct ur_udp_source {
 	uint8_t addr[16];
@@ -64,6 +58,7 @@ struct ur_udp {
 	bool told;	  /* of destination and IP fields: tell_ip() */
 	bool lone;	  /* reading packets one by one, GRO is off */
 	uint8_t streak;	  /* consecutive packets that came one at a time */
+	uint8_t unseen;	  /* packets read without their traffic class */
 	uint8_t crowd;	  /* packets read without an empty read between */
 	uint32_t rx_ovfl; /* last value of the kernel's drop counter */
 	uint8_t *stage;	  /* UR_UDP_BATCH buffers */

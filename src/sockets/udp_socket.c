@@ -13,9 +13,6 @@
 #include "base/socket.h"
 #include "base/sys.h"
 
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
 #ifndef UDP_NO_CHECK6_RX
 #define UDP_NO_CHECK6_RX 102
 #endif

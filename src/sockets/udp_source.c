@@ -53,15 +53,19 @@ static struct ur_udp_source *source_of(struct ur_udp *u,
 	return s;
 }
 
-/* Is the interface needed in addition to the address: for multicast, or since
- * the application chose it? */
+static bool is_link_local(const uint8_t addr[16])
+{
+	return addr[0] == 0xfe && (addr[1] & 0xc0) == 0x80;
+}
+
+/* Is the interface needed in addition to the socket's settings: for multicast, or
+ * since the application chose it? */
 static bool needs_interface(const struct ur_burst *t, bool v4)
 {
-	bool link_local = t->src[0] == 0xfe && (t->src[1] & 0xc0) == 0x80;
-
 	if (v4)
 		return t->dst[12] >> 4 == 0xe;
-	return t->dst[0] == 0xff || (t->scope_id && !link_local);
+	return t->dst[0] == 0xff ||
+	       (is_link_local(t->dst) && !is_link_local(t->src));
 }
 
 int ur_udp_source_fd(struct ur_udp *u, const struct ur_burst *t, bool v4)

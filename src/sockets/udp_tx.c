@@ -56,6 +56,9 @@ static void source_v4(struct out *o, const struct ur_burst *t)
 {
 	struct in_pktinfo pi = { 0 };
 
+	/* For a group the kernel takes the interface of the source address. */
+	if (t->dst[12] >> 4 != 0xe)
+		pi.ipi_ifindex = (int)t->scope_id;
 	memcpy(&pi.ipi_spec_dst, t->src + 12, 4);
 	put_cmsg(o, IPPROTO_IP, IP_PKTINFO, &pi, sizeof(pi));
 }

@@ -83,6 +83,7 @@ int ur_server_start(struct ur_server *s, struct ur_slot_store *store,
 	ur_list_init(&s->sessions);
 	ur_list_init(&s->dead);
 	ur_list_init(&s->exits);
+	ur_list_init(&s->records);
 	ur_list_init(&s->xrcds);
 	ur_relisten_init(&s->relisten);
 	ur_unowned_init(s);
@@ -122,13 +123,15 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 /* The process that started it needs time to connect. */
 static uint64_t idle_end(const struct ur_server *s)
 {
-	uint64_t ns = s->idle_ns;
+	uint64_t ns = s->idle_ns, records = ur_records_end_ns(s);
 
 	if (s->last_id == 0 && ns < UR_FIRST_NS)
 		ns = UR_FIRST_NS;
 	/* Without the port it only keeps another urnicd from starting. */
 	else if (s->phase == UR_PHASE_NO_PORT)
 		ns = 0;
+	if (s->idle_since_ns + ns < records)
+		return records;
 	return s->idle_since_ns + ns;
 }
 

@@ -88,6 +88,7 @@ struct ur_session {
 	int exit_fd;	     /* its exit file; -1: none yet */
 	uint64_t exit_file;  /* the number of that file; 0: none yet */
 	unsigned int nxrcds; /* of which it is a member */
+	int record_fd;	     /* its flight recorder; -1: none yet */
 
 	bool asked; /* for a report, and no answer yet */
 	int report_fd;
@@ -202,8 +203,10 @@ struct ur_server {
 
 	struct ur_list sessions; /* ascending id */
 	struct ur_list dead;
-	struct ur_list exits; /* files of processes that may have ended */
+	struct ur_list exits;	/* files of processes that may have ended */
+	struct ur_list records; /* of processes that have ended (records.c) */
 	unsigned int nexits;
+	unsigned int nrecords;
 	struct ur_list xrcds; /* ur_xrcd_entry */
 	unsigned int nxrcds;
 	unsigned int nsessions;
@@ -313,6 +316,13 @@ ur_message_fn ur_exits_take;
 void ur_exits_open(struct ur_server *s, struct ur_session *ses);
 void ur_exits_run(struct ur_server *s);
 uint64_t ur_exits_deadline(const struct ur_server *s);
+
+/* records.c: flight recorders */
+ur_message_fn ur_records_take, ur_records_next;
+/* The session ends: its file is taken. */
+void ur_records_keep(struct ur_server *s, struct ur_session *ses);
+/* Until then a urnicd without clients keeps failed records; 0: there are none. */
+uint64_t ur_records_end_ns(const struct ur_server *s);
 
 /* unowned.c */
 void ur_unowned_init(struct ur_server *s);

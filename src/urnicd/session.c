@@ -49,6 +49,8 @@ void ur_session_close(struct ur_server *s, struct ur_session *ses,
 	ur_tcp_forget(s, ses);
 	ur_exits_open(s, ses);
 	ur_ipc_close_fds(&ses->exit_fd, 1);
+	ur_records_keep(s, ses);
+	ur_ipc_close_fds(&ses->record_fd, 1);
 	slots = ur_port_reclaim(s, ses);
 	ur_quota_give(&s->quota, ses->uid, UR_QUOTA_SESSIONS, ses->counted);
 	if (slots)
@@ -192,6 +194,8 @@ static const struct {
 	[UR_IPC_BIND] = { UR_IPC_ROLE_CLIENT, on_bind },
 	[UR_IPC_LISTEN] = { UR_IPC_ROLE_CLIENT, ur_binding_listen },
 	[UR_IPC_EXIT_FILE] = { UR_IPC_ROLE_CLIENT, ur_exits_take },
+	[UR_IPC_RECORD] = { UR_IPC_ROLE_CLIENT, ur_records_take },
+	[UR_IPC_RECORD_NEXT] = { UR_IPC_ROLE_TOOL, ur_records_next },
 	[UR_IPC_PEER] = { UR_IPC_ROLE_CLIENT, ur_peers_pass },
 	[UR_IPC_RING_GET] = { UR_IPC_ROLE_CLIENT, ur_port_ring },
 	[UR_IPC_TCP_RING_GET] = { UR_IPC_ROLE_CLIENT, ur_tcp_ring },
@@ -302,6 +306,7 @@ void ur_session_open(struct ur_server *s, int fd)
 	ses->process = (struct ur_source){ -1, process_ready };
 	ses->report_fd = -1;
 	ses->exit_fd = -1;
+	ses->record_fd = -1;
 	ur_bind_owner_init(&ses->binds);
 	ur_list_init(&ses->mads);
 	ses->id = ++s->last_id;

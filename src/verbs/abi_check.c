@@ -6,6 +6,7 @@
  */
 #include <stddef.h>
 
+#include "core/calc.h"
 #include "verbs/objects.h"
 
 #define SAME(ur, ibv)                                                          \
@@ -231,6 +232,14 @@ _Static_assert(offsetof(struct urv_context, exp) +
 			       sizeof(struct verbs_context_exp) ==
 		       offsetof(struct urv_context, newer),
 	       "the experimental operations end where the others begin");
+
+SAME(UR_CALC_ADD, IBV_EXP_CALC_OP_ADD);
+SAME(UR_CALC_BAND, IBV_EXP_CALC_OP_BAND);
+SAME(UR_CALC_BXOR, IBV_EXP_CALC_OP_BXOR);
+SAME(UR_CALC_BOR, IBV_EXP_CALC_OP_BOR);
+SAME(UR_CALC_INT, IBV_EXP_CALC_DATA_TYPE_INT);
+SAME(UR_CALC_UINT, IBV_EXP_CALC_DATA_TYPE_UINT);
+SAME(UR_CALC_FLOAT, IBV_EXP_CALC_DATA_TYPE_FLOAT);
 
 SIZE(struct ibv_pd, 16);
 SIZE(struct ibv_mr, 48);

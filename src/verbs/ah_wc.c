@@ -55,11 +55,12 @@ static void header_read(struct net_header *out, const struct ibv_grh *grh)
 }
 
 /* A datagram to a group is answered from our first address of its family. */
-static int first_of_kind(struct ur_dev *dev, const uint8_t like[16])
+static int first_of_kind(struct ur_dev *dev, uint32_t port_num,
+			 const uint8_t like[16])
 {
 	struct ur_gid gid;
 
-	for (uint32_t i = 0; ur_dev_gid(dev, i, &gid) == 0; i++)
+	for (uint32_t i = 0; ur_dev_gid(dev, port_num, i, &gid) == 0; i++)
 		if (!ur_addr_is_zero(gid.addr) &&
 		    ur_addr_is_v4(gid.addr) == ur_addr_is_v4(like))
 			return (int)i;
@@ -83,8 +84,9 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num,
 	if (!(wc->wc_flags & IBV_WC_GRH))
 		return 0;
 	header_read(&h, grh);
-	index = ur_addr_is_multicast(h.dst) ? first_of_kind(dev, h.dst)
-					    : ur_dev_gid_index(dev, h.dst);
+	index = ur_addr_is_multicast(h.dst)
+			? first_of_kind(dev, port_num, h.dst)
+			: ur_dev_port_gid_index(dev, port_num, h.dst);
 	if (index < 0)
 		return urv_minus_one(index);
 	attr->is_global = 1;

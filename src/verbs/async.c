@@ -19,6 +19,7 @@ static const uint8_t about[] = {
 	[IBV_EVENT_SRQ_ERR] = URV_ABOUT_SRQ,
 	[IBV_EVENT_SRQ_LIMIT_REACHED] = URV_ABOUT_SRQ,
 	[IBV_EVENT_WQ_FATAL] = URV_ABOUT_WQ,
+	[IBV_EXP_EVENT_DCT_KEY_VIOLATION] = URV_ABOUT_DCT,
 };
 
 enum urv_about urv_event_about(enum ibv_event_type type)
@@ -40,6 +41,7 @@ int ibv_get_async_event(struct ibv_context *context,
 		event->element.cq = ev.object;
 		break;
 	case URV_ABOUT_QP:
+	case URV_ABOUT_DCT:
 		event->element.qp = ev.object;
 		break;
 	case URV_ABOUT_SRQ:
@@ -60,6 +62,7 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 {
 	struct ibv_context *context;
 	struct ur_ev_source *source;
+	struct urv_dct *dct;
 
 	switch (urv_event_about(event->event_type)) {
 	case URV_ABOUT_CQ:
@@ -77,6 +80,11 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 	case URV_ABOUT_WQ:
 		context = event->element.wq->context;
 		source = &urv_wq(event->element.wq)->core.async_source;
+		break;
+	case URV_ABOUT_DCT:
+		dct = urv_dct((void *)event->element.qp);
+		context = dct->ibv.context;
+		source = &dct->core.async_source;
 		break;
 	case URV_ABOUT_DEVICE:
 	default:

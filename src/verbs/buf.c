@@ -80,10 +80,10 @@ int urv_query_port_speed(struct ibv_context *context, uint32_t port_num,
 	int rc = urv_context_check(context);
 
 	if (!rc)
-		rc = urv_check_port(port_num);
+		rc = urv_check_port(context, port_num);
 	if (rc)
 		return urv_errno(rc);
-	ur_dev_port(urv_context(context)->dev, &port);
+	ur_dev_port(urv_context(context)->dev, port_num, &port);
 	*speed = port.speed_mbps / SPEED_UNIT_MBPS;
 	return 0;
 }

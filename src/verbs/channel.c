@@ -3,19 +3,22 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "engine/chanpoll.h"
 #include "engine/wait.h"
 #include "verbs/compat.h"
 #include "verbs/convert.h"
 #include "verbs/objects.h"
 
-struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *any)
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
-	struct ibv_context *context = urv_compat_context(any);
-	struct urv_context *c = urv_context(context);
-	int rc = urv_check(URV_CONTEXT, context);
+	struct urv_context *c;
 	struct urv_channel *ch;
 	uint32_t handle;
+	int rc;
 
+	context = urv_compat_context(context);
+	c = urv_context(context);
+	rc = urv_check(URV_CONTEXT, context);
 	if (rc)
 		return urv_null(rc);
 	ch = calloc(1, sizeof(*ch));
@@ -55,6 +58,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	rc = urv_ended(&ch->entry, used ? -EBUSY : 0);
 	if (rc)
 		return urv_errno(rc);
+	ur_chanpoll_leave(urv_context(context)->adapter, &ch->evq);
 	ur_evq_fini(&ch->evq);
 	urv_retire(URV_CHANNEL, ch);
 	urv_context_put(urv_context(context));

@@ -331,6 +331,7 @@ int urv_old_get_async_event(struct old_context *c,
 		event->element.srq = event->element.srq->srq_context;
 		break;
 	case URV_ABOUT_WQ: /* this version has none */
+	case URV_ABOUT_DCT:
 	case URV_ABOUT_DEVICE:
 		break;
 	}
@@ -355,6 +356,7 @@ void urv_old_ack_async_event(struct ibv_async_event *event)
 			((struct old_srq *)(void *)event->element.srq)->real;
 		break;
 	case URV_ABOUT_WQ: /* this version has none */
+	case URV_ABOUT_DCT:
 	case URV_ABOUT_DEVICE:
 		break;
 	}

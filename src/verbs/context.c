@@ -90,7 +90,9 @@ static int context_init(struct urv_context *c, struct urv_device *d,
 	c->refs = 1;
 	c->generation = urv_generation;
 	c->listener.evq = &c->async;
+	ur_lock_init(&c->cross_lock);
 	ur_list_init(&c->qps);
+	ur_list_init(&c->dcts);
 	ibv->device = &d->ibv;
 	ibv->async_fd = c->async.fd;
 	ibv->num_comp_vectors = comp_vectors();
@@ -226,6 +228,7 @@ void urv_context_put(struct urv_context *c)
 	ur_evq_fini(&c->async);
 	close(c->ibv.context.cmd_fd);
 	urv_file_put(c->file);
+	ur_lock_fini(&c->cross_lock);
 	pthread_mutex_destroy(&c->ibv.context.mutex);
 	ur_adapter_put(c->adapter);
 	urv_device_put(c->device);
@@ -255,6 +258,7 @@ int ibv_close_device(struct ibv_context *context)
 		qp->gone = urv_qp_end(qp) == 0;
 		ur_list_del(n);
 	}
+	urv_dcts_end(c);
 	pthread_mutex_unlock(&context->mutex);
 	atomic_fetch_sub(&c->device->opens, 1);
 	urv_context_put(c);

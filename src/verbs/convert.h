@@ -53,7 +53,7 @@ static inline void urv_wc_from_cqe(struct ibv_wc *wc, const struct ur_cqe *cqe)
 {
 	wc->wr_id = cqe->wr_id;
 	wc->status = (enum ibv_wc_status)cqe->status;
-	wc->opcode = (enum ibv_wc_opcode)cqe->opcode;
+	wc->opcode = (enum ibv_wc_opcode)(cqe->opcode & ~UR_WC_MASKED);
 	wc->vendor_err = cqe->vendor_err;
 	wc->byte_len = cqe->byte_len;
 	wc->imm_data = cqe->imm_be;

@@ -61,6 +61,9 @@ struct urv_cq *urv_cq_create(struct urv_context *c, uint32_t cqe,
 		rc = urv_check(URV_CHANNEL, channel);
 	if (rc)
 		return urv_null(rc);
+	/* Its lanes are those of one adapter (ur_evq.feeders). */
+	if (channel && urv_context(channel->context)->adapter != c->adapter)
+		return urv_null(-EINVAL);
 	if (comp_vector >= (uint32_t)c->ibv.context.num_comp_vectors ||
 	    cqe > c->device->spec->max.max_cqe)
 		return urv_null(-EINVAL);

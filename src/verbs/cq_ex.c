@@ -63,7 +63,7 @@ static void end_poll(struct ibv_cq_ex *ex)
 	{                                                                      \
 		return (type)of(ex)->current.field;                            \
 	}
-READER(enum ibv_wc_opcode, opcode, opcode)
+READER(enum ibv_wc_opcode, opcode, opcode & ~UR_WC_MASKED)
 READER(uint32_t, vendor_err, vendor_err)
 READER(uint32_t, byte_len, byte_len)
 READER(__be32, imm_data, imm_be)

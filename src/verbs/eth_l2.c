@@ -117,11 +117,12 @@ static int resolve(struct urv_context *c, const struct ibv_ah_attr *attr,
 	const uint8_t *dgid = attr->grh.dgid.raw;
 	struct nl_sock *sk = nl_socket_alloc();
 	struct ur_gid source, own;
+	uint8_t port;
 	int rc, index;
 
 	if (!sk)
 		return -ENOMEM;
-	rc = ur_dev_gid(c->dev, attr->grh.sgid_index, &source);
+	rc = ur_dev_gid(c->dev, attr->port_num, attr->grh.sgid_index, &source);
 	if (rc)
 		goto free_socket;
 	if (nl_connect(sk, NETLINK_ROUTE) < 0) {
@@ -131,8 +132,8 @@ static int resolve(struct urv_context *c, const struct ibv_ah_attr *attr,
 	rc = vlan_of(sk, source.ifindex, vid);
 	if (rc || multicast_mac(dgid, mac) || link_local_mac(dgid, mac))
 		goto free_socket;
-	index = ur_dev_gid_index(c->dev, dgid);
-	if (index >= 0 && ur_dev_gid(c->dev, (uint32_t)index, &own) == 0)
+	index = ur_dev_gid_find(c->dev, dgid, &port);
+	if (index >= 0 && ur_dev_gid(c->dev, port, (uint32_t)index, &own) == 0)
 		rc = own_mac(sk, own.ifindex, mac);
 	else
 		rc = neighbour_mac(sk, source.ifindex, dgid, mac);

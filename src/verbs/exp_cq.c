@@ -20,7 +20,8 @@ static int check_init(const struct ibv_exp_cq_init_attr *a)
 	    flags & ~(uint32_t)IBV_EXP_CQ_CREATE_FLAGS_MASK)
 		return -EINVAL;
 	if (a->comp_mask & ~(uint32_t)IBV_EXP_CQ_INIT_ATTR_FLAGS ||
-	    flags & ~(uint32_t)IBV_EXP_CQ_TIMESTAMP)
+	    flags & ~(uint32_t)(IBV_EXP_CQ_TIMESTAMP |
+				IBV_EXP_CQ_CREATE_CROSS_CHANNEL))
 		return -EOPNOTSUPP;
 	return 0;
 }
@@ -37,6 +38,11 @@ struct ibv_cq *urv_exp_create_cq(struct ibv_context *context, int cqe,
 		rc = -EINVAL;
 	if (!rc && channel)
 		rc = urv_check(URV_CHANNEL, channel);
+	/* As urv_cq_create() */
+	if (!rc && channel &&
+	    urv_context(channel->context)->adapter !=
+		    urv_context(context)->adapter)
+		rc = -EINVAL;
 	if (rc)
 		return urv_null(rc);
 	cq = urv_cq_create(urv_context(context), (uint32_t)cqe, NULL,
@@ -89,6 +95,12 @@ static enum ibv_exp_wc_opcode opcode(uint8_t op)
 						UR_WC_TM_ADD);
 	if (op == UR_WC_TSO)
 		return IBV_EXP_WC_TSO;
+	if (op == UR_WC_MASKED_COMP_SWAP)
+		return IBV_EXP_WC_MASKED_COMP_SWAP;
+	if (op == UR_WC_MASKED_FETCH_ADD)
+		return IBV_EXP_WC_MASKED_FETCH_ADD;
+	if (op == UR_WC_UMR)
+		return IBV_EXP_WC_UMR;
 	if (op == UR_WC_ATOMIC_WRITE)
 		return IBV_EXP_WC_RDMA_WRITE;
 	return (enum ibv_exp_wc_opcode)op;
@@ -134,6 +146,11 @@ static void set_owner(struct ibv_exp_wc *wc, const struct ur_cqe *c)
 		wc->srq = (struct ibv_srq *)(owner -
 					     offsetof(struct urv_srq, core));
 		wc->exp_wc_flags |= IBV_EXP_WC_SRQ;
+	} else if (c->owner == UR_CQE_DCT) {
+		wc->dct =
+			(struct ibv_exp_dct *)(owner -
+					       offsetof(struct urv_dct, core));
+		wc->exp_wc_flags |= IBV_EXP_WC_DCT;
 	}
 }
 

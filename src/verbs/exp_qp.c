@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/cross.h"
 #include "verbs/convert.h"
 #include "verbs/exp.h"
 #include "verbs/objects.h"
@@ -14,23 +15,33 @@
 	(IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_XRCD |                 \
 	 IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS | IBV_EXP_QP_INIT_ATTR_INL_RECV |   \
 	 IBV_EXP_QP_INIT_ATTR_QPG | IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG |         \
+	 IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS |                                   \
 	 IBV_EXP_QP_INIT_ATTR_MAX_TSO_HEADER)
 
-static int check_create_flags(uint32_t flags)
+#define CROSS_FLAGS                                                            \
+	((uint32_t)(IBV_EXP_QP_CREATE_CROSS_CHANNEL |                          \
+		    IBV_EXP_QP_CREATE_MANAGED_SEND |                           \
+		    IBV_EXP_QP_CREATE_MANAGED_RECV))
+
+static int check_create_flags(uint32_t flags, enum ibv_qp_type type)
 {
+	bool has_cross = type == IBV_QPT_RC || type == IBV_QPT_UC ||
+			 type == IBV_QPT_XRC_SEND;
+
 	if (flags & ~(uint32_t)IBV_EXP_QP_CREATE_MASK)
 		return -EINVAL;
-	return flags ? -EOPNOTSUPP : 0;
+	return flags & ~(IBV_EXP_QP_CREATE_UMR | (has_cross ? CROSS_FLAGS : 0u))
+		       ? -EOPNOTSUPP
+		       : 0;
 }
 
-static int check_init(const struct ibv_exp_qp_init_attr *a)
+static int check_init(const struct urv_context *c,
+		      const struct ibv_exp_qp_init_attr *a)
 {
 	uint32_t mask = a->comp_mask;
+	int rc;
 
 	if (mask & ~INIT_KNOWN)
-		return -EINVAL;
-	/* As mlx5: only a queue pair with IBV_EXP_QP_CREATE_UMR has them. */
-	if (mask & IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS)
 		return -EINVAL;
 	if (mask & ~(uint32_t)INIT_SUPPORTED)
 		return -EOPNOTSUPP;
@@ -38,18 +49,37 @@ static int check_init(const struct ibv_exp_qp_init_attr *a)
 	    a->qpg.qpg_type != IBV_EXP_QPG_NONE)
 		return -EOPNOTSUPP;
 	if ((mask & IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG) &&
-	    a->max_atomic_arg > URV_ATOMIC_LEN)
+	    a->max_atomic_arg > urv_exp_max_atomic_arg(c))
 		return -EINVAL;
-	return mask & IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS
-		       ? check_create_flags(a->exp_create_flags)
-		       : 0;
+	if ((mask & IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS) &&
+	    (rc = check_create_flags(a->exp_create_flags, a->qp_type)))
+		return rc;
+	return urv_umr_check_qp(a);
+}
+
+/* Makes a new queue pair one of cross-channel requests. */
+static int set_cross(struct ibv_qp *qp, const struct ibv_exp_qp_init_attr *a)
+{
+	uint32_t in = a->comp_mask & IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS
+			      ? a->exp_create_flags
+			      : 0;
+	uint32_t flags = 0;
+
+	if (in & IBV_EXP_QP_CREATE_CROSS_CHANNEL)
+		flags |= UR_CROSS_MASTER;
+	if (in & IBV_EXP_QP_CREATE_MANAGED_SEND)
+		flags |= UR_CROSS_MANAGED_SEND;
+	if (in & IBV_EXP_QP_CREATE_MANAGED_RECV)
+		flags |= UR_CROSS_MANAGED_RECV;
+	return flags ? ur_adapter_qp_cross(&urv_qp(qp)->core, flags) : 0;
 }
 
 struct ibv_qp *urv_exp_create_qp(struct ibv_context *context,
 				 struct ibv_exp_qp_init_attr *attr)
 {
 	struct ibv_qp_init_attr_ex ex = { 0 };
-	int rc = check_init(attr);
+	int rc = check_init(urv_context(context), attr);
+	uint32_t max_atomic_arg = 0;
 	struct ibv_qp *qp;
 
 	if (rc)
@@ -68,9 +98,19 @@ struct ibv_qp *urv_exp_create_qp(struct ibv_context *context,
 		ex.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
 		ex.max_tso_header = attr->max_tso_header;
 	}
-	qp = urv_create_qp_ex(context, &ex);
+	if ((attr->comp_mask & IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG) &&
+	    attr->qp_type == IBV_QPT_RC)
+		max_atomic_arg = attr->max_atomic_arg;
+	qp = urv_create_qp_sized(context, &ex, max_atomic_arg);
 	if (!qp)
 		return NULL;
+	rc = urv_umr_enable(urv_qp(qp), attr);
+	if (!rc)
+		rc = set_cross(qp, attr);
+	if (rc) {
+		ibv_destroy_qp(qp);
+		return urv_null(rc);
+	}
 	attr->cap = ex.cap;
 	/* Granted: none.  Data is in the buffers before the completion. */
 	if (attr->comp_mask & IBV_EXP_QP_INIT_ATTR_INL_RECV)
@@ -91,7 +131,7 @@ struct ibv_qp *urv_exp_create_qp(struct ibv_context *context,
 
 /* Attributes that only other adapters have */
 #define FOREIGN_MASK                                                           \
-	(IBV_EXP_QP_GROUP_RSS | IBV_EXP_QP_DC_KEY | IBV_EXP_QP_FLOW_ENTROPY |  \
+	(IBV_EXP_QP_GROUP_RSS | IBV_EXP_QP_FLOW_ENTROPY |                      \
 	 IBV_EXP_QP_OOO_RW_DATA_PLACEMENT)
 
 int urv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr,
@@ -100,11 +140,13 @@ int urv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr,
 	struct ibv_qp_attr in = { 0 };
 	int mask = (int)(exp_mask & STANDARD_MASK);
 
-	if ((exp_mask &
-	     ~(STANDARD_MASK | FOREIGN_MASK | IBV_EXP_QP_RATE_LIMIT)) ||
+	if ((exp_mask & ~(STANDARD_MASK | FOREIGN_MASK | IBV_EXP_QP_DC_KEY |
+			  IBV_EXP_QP_RATE_LIMIT)) ||
 	    attr->comp_mask >= IBV_EXP_QP_ATTR_RESERVED)
 		return urv_errno(-EINVAL);
-	if ((exp_mask & FOREIGN_MASK) || attr->comp_mask)
+	if ((exp_mask & FOREIGN_MASK) || attr->comp_mask ||
+	    ((exp_mask & IBV_EXP_QP_DC_KEY) &&
+	     qp->qp_type != IBV_EXP_QPT_DC_INI))
 		return urv_errno(-EOPNOTSUPP);
 	/* The same up to alt_timeout (abi_check.c) */
 	memcpy(&in, attr, offsetof(struct ibv_qp_attr, alt_timeout) + 1);
@@ -112,5 +154,7 @@ int urv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr,
 		mask |= IBV_QP_RATE_LIMIT;
 		in.rate_limit = attr->rate_limit;
 	}
-	return ibv_modify_qp(qp, &in, mask);
+	return urv_modify_qp(qp, &in, (uint32_t)mask,
+			     exp_mask & IBV_EXP_QP_DC_KEY ? &attr->dct_key
+							  : NULL);
 }

@@ -2,6 +2,8 @@
 /* Experimental send requests: converted one by one to standard ones. */
 #include <errno.h>
 
+#include "core/umr.h"
+#include "verbs/cross.h"
 #include "verbs/exp.h"
 #include "verbs/objects.h"
 #include "verbs/send.h"
@@ -26,16 +28,16 @@ static int check_opcode(enum ibv_exp_wr_opcode op)
 	case IBV_EXP_WR_SEND_WITH_INV:
 	case IBV_EXP_WR_TSO:
 	case IBV_EXP_WR_NOP:
+	case IBV_EXP_WR_UMR_FILL:
+	case IBV_EXP_WR_UMR_INVALIDATE:
 		return 0;
 	case IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP:
 	case IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD:
-		return EOPNOTSUPP;
-	/* As mlx5: the queue pair was created without their flag. */
-	case IBV_EXP_WR_SEND_ENABLE:
+		return EINVAL;	     /* staged before: exp_atomic.c */
+	case IBV_EXP_WR_SEND_ENABLE: /* cross.h */
 	case IBV_EXP_WR_RECV_ENABLE:
 	case IBV_EXP_WR_CQE_WAIT:
-	case IBV_EXP_WR_UMR_FILL:
-	case IBV_EXP_WR_UMR_INVALIDATE:
+		/* As mlx5: the queue pair was created without their flag. */
 		break;
 	}
 	return EINVAL;
@@ -95,6 +97,8 @@ static int set_operation(struct ibv_send_wr *w, const struct urv_qp *qp,
 	case URV_OP_PUT:
 	case URV_OP_FLUSH:
 	case URV_OP_NOP:
+	case URV_OP_MASKED:
+	case URV_OP_UMR:
 	case URV_OP_NONE:
 		break;
 	}
@@ -117,10 +121,31 @@ static int stage_nop(struct urv_qp *qp, const struct ibv_exp_send_wr *x)
 	w->num_sge = 0;
 	w->length = 0;
 	w->imm_be = 0;
+	w->wr.nop.status = UR_WC_SUCCESS;
 	return 0;
 }
 
-static int stage(struct urv_qp *qp, const struct ibv_exp_send_wr *x)
+static int stage_dc(struct urv_qp *qp, const struct ibv_exp_send_wr *x,
+		    const struct ibv_send_wr *w)
+{
+	struct ur_sq *sq = &qp->core.sq;
+	int rc;
+
+	if (!x->dc.ah || x->dc.dct_number & ~0xffffffu)
+		return EINVAL;
+	rc = urv_send_stage(qp, w);
+	if (!rc)
+		*ur_qp_dc_target(&qp->core, sq->staged - 1) =
+			(struct ur_dc_target){
+				.av = urv_ah(x->dc.ah)->av,
+				.dctn = x->dc.dct_number,
+				.key = x->dc.dct_access_key,
+			};
+	return rc;
+}
+
+static int stage_standard(struct urv_qp *qp, const struct ibv_exp_send_wr *x,
+			  struct urv_umr_lists *lists)
 {
 	struct ibv_send_wr w = {
 		.wr_id = x->wr_id,
@@ -131,8 +156,11 @@ static int stage(struct urv_qp *qp, const struct ibv_exp_send_wr *x)
 		.imm_data = x->ex.imm_data, /* or the key to invalidate */
 		.qp_type.xrc.remote_srqn = x->qp_type.xrc.remote_srqn,
 	};
-	int rc = check_opcode(x->exp_opcode);
+	int rc;
 
+	if (urv_exp_is_masked(x))
+		return urv_exp_stage_masked(qp, x);
+	rc = check_opcode(x->exp_opcode);
 	/* The other flags belong to operations that are refused. */
 	if (!rc &&
 	    (x->comp_mask ||
@@ -142,34 +170,51 @@ static int stage(struct urv_qp *qp, const struct ibv_exp_send_wr *x)
 		return rc;
 	if (x->exp_opcode == IBV_EXP_WR_NOP)
 		return stage_nop(qp, x);
+	if (x->exp_opcode == IBV_EXP_WR_UMR_FILL ||
+	    x->exp_opcode == IBV_EXP_WR_UMR_INVALIDATE)
+		return urv_umr_stage(qp, x, lists);
 	w.opcode = x->exp_opcode == IBV_EXP_WR_TSO
 			   ? IBV_WR_TSO
 			   : (enum ibv_wr_opcode)x->exp_opcode;
 	if (x->exp_send_flags & IBV_EXP_SEND_IP_CSUM)
 		w.send_flags |= IBV_SEND_IP_CSUM;
 	rc = set_operation(&w, qp, x);
+	if (!rc && qp->core.type == UR_QPT_DC_INI)
+		return stage_dc(qp, x, &w);
 	return rc ? rc : urv_send_stage(qp, &w);
+}
+
+int urv_exp_stage(struct urv_qp *qp, const struct ibv_exp_send_wr *x,
+		  struct urv_umr_lists *lists, struct urv_tasks *tasks)
+{
+	return urv_is_cross(x) ? urv_cross_stage(qp, x, tasks)
+			       : stage_standard(qp, x, lists);
 }
 
 int urv_exp_post_send(struct ibv_qp *ibqp, struct ibv_exp_send_wr *wr,
 		      struct ibv_exp_send_wr **bad_wr)
 {
 	struct urv_qp *qp = urv_qp(ibqp);
+	struct urv_umr_lists lists = { 0 };
 	int rc = urv_send_state(qp);
 	bool posted = false;
 
 	if (!rc) {
+		urv_umr_prepare(&lists, qp, wr);
 		ur_latch_lock(&qp->core.sq.lock);
-		while (wr && !(rc = stage(qp, wr))) {
+		while (wr && !(rc = urv_exp_stage(qp, wr, &lists, NULL))) {
 			posted = true;
 			wr = wr->next;
 		}
 		ur_sq_commit(&qp->core.sq);
 		ur_latch_unlock(&qp->core.sq.lock);
+		urv_umr_end(&lists);
 	}
 	/* A rendezvous may wait for the queue (roce/tm.c). */
 	if (posted || qp->core.sq.max_own)
 		urv_send_kick(qp);
+	if (qp->core.umr)
+		ur_umr_reap(qp->core.mrs);
 	if (rc)
 		*bad_wr = wr;
 	return rc;

@@ -27,6 +27,8 @@ static int describe_mr(struct urv_shared *s, struct ur_import_object *o,
 	atomic_store(&root->shared.exported, true);
 	if (ur_mr_peek(root->table, root->ibv.lkey, &mr))
 		return -ENOENT;
+	if (mr.kind == UR_MR_INDIRECT)
+		return -EOPNOTSUPP;
 	o->pd = atomic_load(&root->pd_handle);
 	o->key = root->ibv.lkey;
 	o->access = mr.access;

@@ -6,7 +6,6 @@
 
 #include "engine/raw.h"
 #include "verbs/convert.h"
-#include "verbs/query.h"
 #include "verbs/raw.h"
 
 #define MAX_TAG	  (1u << 24)
@@ -141,12 +140,15 @@ static int add_specs(struct urv_flow *flow, const struct ibv_flow_attr *attr)
 	return rc;
 }
 
+/* Raw packets are those of the first port. */
+#define RAW_PORT 1
+
 static int check_attr(const struct ibv_flow_attr *attr)
 {
 	bool defaults = attr->type == IBV_FLOW_ATTR_ALL_DEFAULT ||
 			attr->type == IBV_FLOW_ATTR_MC_DEFAULT;
 
-	if (attr->comp_mask || urv_check_port(attr->port) ||
+	if (attr->comp_mask || attr->port != RAW_PORT ||
 	    attr->num_of_specs > UR_FLOW_SPECS_MAX ||
 	    (unsigned int)attr->type > IBV_FLOW_ATTR_SNIFFER ||
 	    attr->flags & ~(uint32_t)FLAGS)

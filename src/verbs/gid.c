@@ -34,8 +34,8 @@ uint32_t urv_pkey_table_len(const struct urv_context *c)
 	return urv_is_iwarp(c) ? 0 : UR_PKEY_TABLE_LEN;
 }
 
-/* As with the kernel's drivers, iWARP has one GID, its MAC address, and no
- * P_Key. */
+/* As with the kernel's drivers, a port of iWARP has one GID, its MAC address,
+ * and no P_Key. */
 static int gid_get(struct ibv_context *context, uint32_t port_num,
 		   uint32_t index, struct ur_gid *out)
 {
@@ -43,15 +43,15 @@ static int gid_get(struct ibv_context *context, uint32_t port_num,
 	int rc = urv_context_check(context);
 
 	if (!rc)
-		rc = urv_check_port(port_num);
+		rc = urv_check_port(context, port_num);
 	if (rc)
 		return rc;
 	if (index >= urv_gid_table_len(c))
 		return -EINVAL;
 	if (!urv_is_iwarp(c))
-		return ur_dev_gid(c->dev, index, out);
-	ur_dev_mac_netdev(c->dev, out);
-	ur_dev_mac_gid(c->dev, out->addr);
+		return ur_dev_gid(c->dev, port_num, index, out);
+	ur_dev_mac_netdev(c->dev, port_num, out);
+	ur_dev_mac_gid(c->dev, port_num, out->addr);
 	return 0;
 }
 
@@ -112,34 +112,50 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num,
 	return urv_errno(entry_store(entry, entry_size, &e));
 }
 
-/* Number of valid entries, or -errno: only this call returns errors so. */
+/* A caller's array of entries, being filled. */
+struct entries {
+	uint8_t *dst;
+	size_t size; /* of an entry */
+	size_t max;
+	size_t n;
+};
+
+static int put_port(struct ibv_context *context, uint32_t port_num,
+		    struct entries *out)
+{
+	uint32_t len = urv_gid_table_len(urv_context(context));
+	struct ibv_gid_entry e;
+	struct ur_gid g;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < len && !rc; i++) {
+		rc = gid_get(context, port_num, i, &g);
+		if (rc || ur_addr_is_zero(g.addr))
+			continue;
+		if (out->n == out->max)
+			return -EINVAL;
+		entry_fill(context, &e, &g, port_num, i);
+		rc = entry_store(out->dst + out->n++ * out->size, out->size,
+				 &e);
+	}
+	return rc;
+}
+
+/* Number of valid entries of all ports, or -errno: only this call returns
+ * errors so. */
 ssize_t _ibv_query_gid_table(struct ibv_context *context,
 			     struct ibv_gid_entry *entries, size_t max_entries,
 			     uint32_t flags, size_t entry_size)
 {
-	uint32_t len = urv_gid_table_len(urv_context(context));
-	uint8_t *dst = (uint8_t *)entries;
-	struct ibv_gid_entry e;
-	struct ur_gid g;
-	size_t n = 0;
-	int rc;
+	struct entries out = { (uint8_t *)entries, entry_size, max_entries, 0 };
+	uint32_t nports = urv_context(context)->dev->spec.nports;
+	int rc = 0;
 
 	if (flags)
 		return -EOPNOTSUPP;
-	for (uint32_t i = 0; i < len; i++) {
-		rc = gid_get(context, URV_PORTS, i, &g);
-		if (rc)
-			return rc;
-		if (ur_addr_is_zero(g.addr))
-			continue;
-		if (n == max_entries)
-			return -EINVAL;
-		entry_fill(context, &e, &g, URV_PORTS, i);
-		rc = entry_store(dst + n++ * entry_size, entry_size, &e);
-		if (rc)
-			return rc;
-	}
-	return (ssize_t)n;
+	for (uint32_t port = 1; port <= nports && !rc; port++)
+		rc = put_port(context, port, &out);
+	return rc ? rc : (ssize_t)out.n;
 }
 
 int urv_query_gid_type(struct ibv_context *context, uint8_t port_num,
@@ -163,7 +179,7 @@ int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index,
 
 	if (rc)
 		return urv_minus_one(rc);
-	if (urv_check_port(port_num) || index < 0 ||
+	if (urv_check_port(context, port_num) || index < 0 ||
 	    (uint32_t)index >= urv_pkey_table_len(urv_context(context)))
 		return urv_minus_one(-EINVAL);
 	*pkey = htobe16(UR_PKEY_DEFAULT);

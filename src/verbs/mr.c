@@ -7,6 +7,7 @@
 
 #include "base/fork.h"
 #include "base/guard.h"
+#include "core/umr.h"
 #include "verbs/convert.h"
 #include "verbs/import.h"
 
@@ -44,6 +45,8 @@ static int core_create(struct urv_mr *mr, const struct urv_context *c,
 
 	if (s->kind == UR_MR_NULL)
 		return ur_mr_create_null(c->mrs, pd, &mr->core);
+	if (s->kind == UR_MR_INDIRECT)
+		return ur_umr_create(c->mrs, pd, s->max_list, &mr->core);
 	rc = ur_mr_create(c->mrs, pd, s->addr, s->length, s->iova,
 			  s->access & ~(uint32_t)UR_ACCESS_OPTIONAL, &mr->core);
 	if (!rc)

@@ -11,6 +11,7 @@ struct urv_mr_spec {
 	uint64_t iova;
 	uint32_t access; /* IBV_ACCESS_; without hints */
 	enum ur_mr_kind kind;
+	uint32_t max_list; /* UR_MR_INDIRECT; it has none of the others */
 };
 
 /* NULL and errno; the caller sets other memory that belongs to the region. */

@@ -102,6 +102,7 @@ int urv_bind_fill(const struct urv_qp *qp, struct ur_mw_bind *b,
 				  .key = rkey,
 				  .lkey = region_key(qp, info),
 				  .access = info->mw_access_flags,
+				  .old_rkey = mw->rkey,
 				  .object = mw };
 	return 0;
 }
@@ -111,6 +112,13 @@ void urv_bind_posted(const struct ur_mw_bind *b)
 	struct ibv_mw *mw = b->object;
 
 	mw->rkey = (mw->rkey & ~0xffu) | (b->key & 0xffu);
+}
+
+void urv_bind_undo(const struct ur_mw_bind *b)
+{
+	struct ibv_mw *mw = b->object;
+
+	mw->rkey = b->old_rkey;
 }
 
 static int stage_bind(struct urv_qp *qp, struct ibv_mw *mw,

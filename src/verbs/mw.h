@@ -20,5 +20,7 @@ int urv_bind_fill(const struct urv_qp *qp, struct ur_mw_bind *b,
 
 /* The request is posted: its window shows the next key from now on. */
 void urv_bind_posted(const struct ur_mw_bind *b);
+/* It was not posted after all: the newest first. */
+void urv_bind_undo(const struct ur_mw_bind *b);
 
 #endif

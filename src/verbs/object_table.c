@@ -37,6 +37,7 @@ static const size_t handle_at[URV_KINDS] = {
 	[URV_FLOW] = offsetof(struct ibv_flow, handle),
 	[URV_COUNTERS] = NO_HANDLE,
 	[URV_DMAH] = NO_HANDLE,
+	[URV_DCT] = offsetof(struct ibv_exp_dct, handle),
 };
 
 /* Innermost of all locks: only free() and calloc() are called under it. */

@@ -32,6 +32,7 @@ enum urv_kind {
 	URV_FLOW,
 	URV_COUNTERS, /* has no handle */
 	URV_DMAH,     /* has no handle */
+	URV_DCT,
 	URV_KINDS,
 };
 

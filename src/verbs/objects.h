@@ -29,8 +29,6 @@
 #define URV_SIZEOF_QP_EX	 360u
 #define URV_SIZEOF_PORT_ATTR	 56u
 
-#define URV_PORTS 1u /* per device */
-
 /* In addition to the values of enum ur_qp_type: RC of iWARP, which has fewer
  * operations (RFC 5040, 7306: no SEND with immediate data). */
 #define URV_OPS_IWARP 5u
@@ -70,8 +68,11 @@ struct urv_context {
 	struct ur_evq async;
 	struct ur_dev_listener listener;
 	struct ur_list qps;    /* of urv_qp.node; ibv.context.mutex */
+	struct ur_list dcts;   /* of urv_dct.node; the same */
 	_Atomic uint32_t refs; /* the application's and every object's */
 	uint32_t generation;
+	/* Counts of cross-channel requests (cross.h); inside qp.sq and qp.rq */
+	struct ur_lock cross_lock;
 	/* The ABI finds the extended operations before the context, and before
 	 * those the experimental ones (exp.h). */
 	struct verbs_context_exp exp;
@@ -140,6 +141,17 @@ struct urv_ah {
 	struct urv_object_entry entry;
 };
 
+/* From where cross-channel requests count (cross.h); the context's cross_lock. */
+struct urv_count {
+	uint64_t base;	  /* of requests: the low 32 bits count */
+	uint32_t pending; /* the largest count since `base` was last moved */
+	/* Before the tasks that are being posted changed it */
+	bool saved;
+	uint64_t old_base;
+	uint32_t old_pending;
+	struct urv_count *next_saved;
+};
+
 struct urv_channel {
 	struct ibv_comp_channel ibv; /* refcnt: CQs; context's mutex */
 	struct ur_evq evq;
@@ -154,9 +166,10 @@ struct urv_cq {
 	struct ur_cq core;
 	struct ur_adapter *adapter;
 	uint32_t generation;
-	bool moderated;	       /* has ever been moderated */
-	struct ur_cqe current; /* between start_poll and end_poll */
-	struct ibv_pd *domain; /* a parent domain, or NULL */
+	bool moderated;		/* has ever been moderated */
+	struct ur_cqe current;	/* between start_poll and end_poll */
+	struct ibv_pd *domain;	/* a parent domain, or NULL */
+	struct urv_count waits; /* completions waited for */
 	struct urv_object_entry entry;
 };
 
@@ -182,21 +195,37 @@ struct urv_qp {
 	const struct ibv_pd *domain; /* urv_domain_of() */
 	struct ur_list node;	     /* urv_context.qps */
 	uint32_t generation;
-	_Atomic uint32_t flows; /* flows that use it: destroying needs 0 */
-	uint32_t op_type;	/* index of its operations: urv_op_kind() */
-	bool has_builders;	/* created with send_ops_flags */
-	bool gone;		/* destroyed when its context was closed */
+	_Atomic uint32_t flows;	    /* flows that use it: destroying needs 0 */
+	uint32_t op_type;	    /* index of its operations: urv_op_kind() */
+	bool has_builders;	    /* created with send_ops_flags */
+	uint32_t max_inline_blocks; /* of lists (exp_umr.c) */
+	bool gone;		    /* destroyed when its context was closed */
 	/* XRC_RECV: its own `core` is used for events only (xrc.h) */
 	struct urv_target *target;
 	struct urv_xrcd *xrcd;
 	struct ur_list sharing; /* the target's handles */
 	/* Builder, from wr_start to wr_complete; core.sq.lock */
-	struct ur_swqe *wqe; /* NULL: none yet */
-	uint8_t wqe_kind;    /* enum urv_op_kind of it */
-	bool wr_binds;	     /* the batch contains binds */
-	int wr_error;	     /* the first error; positive errno */
+	struct ur_swqe *wqe;	/* NULL: none yet */
+	uint8_t wqe_kind;	/* enum urv_op_kind of it */
+	bool wr_binds;		/* the batch contains binds */
+	int wr_error;		/* the first error; positive errno */
+	struct urv_count sends; /* enabled */
+	struct urv_count receives;
 	struct urv_object_entry entry;
 };
+
+struct urv_dct {
+	struct ibv_exp_dct ibv;
+	struct ur_qp core;
+	struct ur_list node; /* urv_context.dcts */
+	bool gone;	     /* destroyed when its context was closed */
+	struct urv_object_entry entry;
+};
+
+static inline struct urv_dct *urv_dct(const struct ibv_exp_dct *d)
+{
+	return (struct urv_dct *)(uintptr_t)d;
+}
 
 static inline struct urv_context *urv_context(const struct ibv_context *c)
 {
@@ -305,6 +334,7 @@ enum urv_about {
 	URV_ABOUT_QP,
 	URV_ABOUT_SRQ,
 	URV_ABOUT_WQ,
+	URV_ABOUT_DCT, /* `qp`, which has the address of the target */
 };
 enum urv_about urv_event_about(enum ibv_event_type type);
 

@@ -20,6 +20,13 @@ int urv_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 struct ur_rq;
 /* Returns 0 or errno; *wr is the first that was not posted. */
 int urv_post_rq(struct ur_rq *rq, struct ibv_recv_wr **wr);
+/* w, a slot of the queue or NULL (ENOMEM), becomes the request. */
+int urv_rwqe_fill(const struct ur_rq *rq, struct ur_rwqe *w,
+		  const struct ibv_recv_wr *wr);
+/* 0, or the errno of posting a receive in the queue pair's present state */
+int urv_recv_state(const struct urv_qp *qp);
+/* After posting receives, unlocked */
+void urv_recv_posted(struct urv_qp *qp);
 
 /* Extended */
 int urv_query_port(struct ibv_context *context, uint8_t port_num,
@@ -27,6 +34,9 @@ int urv_query_port(struct ibv_context *context, uint8_t port_num,
 int urv_query_device_ex(struct ibv_context *context,
 			const struct ibv_query_device_ex_input *input,
 			struct ibv_device_attr_ex *attr, size_t attr_size);
+/* ibv_modify_qp(); of a DC initiator also its key, or NULL. */
+int urv_modify_qp(struct ibv_qp *qp, const struct ibv_qp_attr *attr,
+		  uint32_t mask, const uint64_t *dc_key);
 int urv_modify_qp_rate_limit(struct ibv_qp *qp,
 			     struct ibv_qp_rate_limit_attr *attr);
 int urv_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr);
@@ -46,6 +56,10 @@ struct ibv_qp *urv_open_qp(struct ibv_context *context,
 			   struct ibv_qp_open_attr *attr);
 struct ibv_qp *urv_create_qp_ex(struct ibv_context *context,
 				struct ibv_qp_init_attr_ex *ex);
+/* max_atomic_arg: bytes, of extended atomics; 0: none. */
+struct ibv_qp *urv_create_qp_sized(struct ibv_context *context,
+				   struct ibv_qp_init_attr_ex *ex,
+				   uint32_t max_atomic_arg);
 
 /* Domains (domain.c) */
 struct ibv_td *urv_alloc_td(struct ibv_context *context,

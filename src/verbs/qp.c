@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "verbs/convert.h"
+#include "verbs/cross.h"
 #include "verbs/domain.h"
 #include "verbs/objects.h"
 #include "verbs/ops.h"
@@ -25,7 +26,14 @@
 static bool type_supported(enum ibv_qp_type type)
 {
 	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD ||
-	       type == IBV_QPT_RAW_PACKET || type == IBV_QPT_XRC_SEND;
+	       type == IBV_QPT_RAW_PACKET || type == IBV_QPT_XRC_SEND ||
+	       type == IBV_EXP_QPT_DC_INI;
+}
+
+static enum ur_qp_type type_of(enum ibv_qp_type type)
+{
+	return type == IBV_EXP_QPT_DC_INI ? UR_QPT_DC_INI
+					  : (enum ur_qp_type)type;
 }
 
 /* Larger values than urnic's own limit are refused by the adapter, if it has
@@ -37,17 +45,19 @@ static bool exceeds(const struct ibv_qp_cap *cap, uint32_t most_wr)
 }
 
 static int qp_init(struct urv_qp *qp, struct ibv_pd *pd,
-		   struct ibv_qp_init_attr *attr, const struct ur_qp_raw *raw)
+		   struct ibv_qp_init_attr *attr, const struct ur_qp_raw *raw,
+		   uint32_t max_atomic_arg)
 {
 	struct urv_context *c = urv_context(pd->context);
 	struct ur_qp_init init = {
-		.type = (enum ur_qp_type)attr->qp_type,
+		.type = type_of(attr->qp_type),
 		.pd = &urv_pd(pd)->core,
 		.send_cq = attr->send_cq ? &urv_cq(attr->send_cq)->core : NULL,
 		.recv_cq = attr->recv_cq ? &urv_cq(attr->recv_cq)->core : NULL,
 		.srq = attr->srq ? &urv_srq(attr->srq)->core : NULL,
 		.sq_sig_all = attr->sq_sig_all != 0,
 		.raw = *raw,
+		.max_atomic_arg = max_atomic_arg,
 		.async = &c->async,
 		.object = &qp->ibv,
 		.rings = urv_domain_enter(pd),
@@ -134,7 +144,7 @@ static int check_parts(const struct ibv_qp_init_attr *attr,
 	if (raw->rss.table)
 		return 0;
 	if (!attr->send_cq ||
-	    (!attr->recv_cq && attr->qp_type != IBV_QPT_XRC_SEND))
+	    (!attr->recv_cq && ur_qp_type_receives(type_of(attr->qp_type))))
 		return -EINVAL;
 	return attr->qp_type == IBV_QPT_RAW_PACKET && attr->srq ? -EINVAL : 0;
 }
@@ -156,7 +166,8 @@ static int check_known(const struct ibv_pd *pd,
 
 static struct urv_qp *qp_create(struct ibv_pd *pd,
 				struct ibv_qp_init_attr *attr,
-				const struct ur_qp_raw *raw)
+				const struct ur_qp_raw *raw,
+				uint32_t max_atomic_arg)
 {
 	int rc = check_parts(attr, raw);
 	struct urv_context *c;
@@ -170,7 +181,7 @@ static struct urv_qp *qp_create(struct ibv_pd *pd,
 	qp = handle_new(c);
 	if (!qp)
 		return NULL;
-	rc = qp_init(qp, pd, attr, raw);
+	rc = qp_init(qp, pd, attr, raw, max_atomic_arg);
 	if (rc) {
 		handle_free(qp, c);
 		return urv_null(rc);
@@ -183,7 +194,7 @@ static struct urv_qp *qp_create(struct ibv_pd *pd,
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	static const struct ur_qp_raw plain;
-	struct urv_qp *qp = qp_create(pd, attr, &plain);
+	struct urv_qp *qp = qp_create(pd, attr, &plain, 0);
 
 	return qp ? &qp->ibv : NULL;
 }
@@ -307,6 +318,10 @@ static int check_ex(const struct ibv_qp_init_attr_ex *ex)
 		   ex->create_flags && ex->qp_type != IBV_QPT_RAW_PACKET) {
 		return -EOPNOTSUPP;
 	}
+	/* The builders cannot name a target of DC. */
+	if (ex->qp_type == IBV_EXP_QPT_DC_INI &&
+	    (ex->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+		return -EOPNOTSUPP;
 	if (ex->qp_type == IBV_QPT_XRC_RECV)
 		return ex->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
 			       ? -EOPNOTSUPP
@@ -321,6 +336,13 @@ static int check_ex(const struct ibv_qp_init_attr_ex *ex)
 struct ibv_qp *urv_create_qp_ex(struct ibv_context *context,
 				struct ibv_qp_init_attr_ex *ex)
 {
+	return urv_create_qp_sized(context, ex, 0);
+}
+
+struct ibv_qp *urv_create_qp_sized(struct ibv_context *context,
+				   struct ibv_qp_init_attr_ex *ex,
+				   uint32_t max_atomic_arg)
+{
 	struct ibv_qp_init_attr attr;
 	struct ur_qp_raw raw;
 	struct urv_qp *qp;
@@ -333,7 +355,7 @@ struct ibv_qp *urv_create_qp_ex(struct ibv_context *context,
 	if (ex->qp_type == IBV_QPT_XRC_RECV)
 		return target_create(urv_context(context), ex);
 	memcpy(&attr, ex, sizeof(attr));
-	qp = qp_create(ex->pd, &attr, &raw);
+	qp = qp_create(ex->pd, &attr, &raw, max_atomic_arg);
 	if (!qp)
 		return NULL;
 	if (ex->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
@@ -358,8 +380,13 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibqp)
 
 int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 {
+	return urv_modify_qp(ibqp, attr, (uint32_t)attr_mask, NULL);
+}
+
+int urv_modify_qp(struct ibv_qp *ibqp, const struct ibv_qp_attr *attr,
+		  uint32_t mask, const uint64_t *dc_key)
+{
 	struct urv_qp *qp = urv_qp(ibqp);
-	uint32_t mask = (uint32_t)attr_mask;
 	int rc = urv_check(URV_QP, ibqp);
 	struct urv_context *c;
 	struct ur_qp_attr in;
@@ -373,6 +400,10 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 	    ((mask & IBV_QP_RATE_LIMIT) && urv_is_iwarp(c)))
 		return urv_errno(-EOPNOTSUPP);
 	urv_qp_attr_from_ibv(&in, attr, mask);
+	if (dc_key) {
+		in.dc_key = *dc_key;
+		mask |= UR_QP_DC_KEY;
+	}
 	rc = qp->target
 		     ? urv_target_modify(qp, c->adapter, &in, mask)
 		     : ur_adapter_qp_modify(c->adapter, &qp->core, &in, mask);
@@ -380,6 +411,9 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 		return urv_errno(rc);
 	if (mask & IBV_QP_STATE)
 		ibqp->state = attr->qp_state;
+	if (qp->core.cross && (mask & IBV_QP_STATE) &&
+	    attr->qp_state == IBV_QPS_RESET)
+		urv_cross_reset(qp);
 	return 0;
 }
 

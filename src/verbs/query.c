@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Attributes of the device and its port. */
+/* Attributes of the device and its ports. */
 #include <endian.h>
 #include <errno.h>
 #include <stdio.h>
@@ -69,9 +69,10 @@ static const struct {
 	{ 200000, 2, 64 }, { 400000, 2, 128 }, { 800000, 4, 128 },
 };
 
-int urv_check_port(uint32_t port_num)
+int urv_check_port(const struct ibv_context *context, uint32_t port_num)
 {
-	return port_num >= 1 && port_num <= URV_PORTS ? 0 : -EINVAL;
+	return ur_dev_has_port(urv_context(context)->dev, port_num) ? 0
+								    : -EINVAL;
 }
 
 static void fill_limits(struct ibv_device_attr *a,
@@ -140,7 +141,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 	a->vendor_part_id = dev->spec.vendor_part_id;
 	a->hw_ver = HW_VERSION;
 	a->atomic_cap = IBV_ATOMIC_HCA;
-	a->phys_port_cnt = URV_PORTS;
+	a->phys_port_cnt = (uint8_t)dev->spec.nports;
 	fill_limits(a, &dev->spec.max);
 	if (urv_is_iwarp(c))
 		limit_to_iwarp(a);
@@ -195,7 +196,7 @@ static void fill_extended(struct ibv_device_attr_ex *a, bool iwarp)
 	a->device_cap_flags_ex = a->orig_attr.device_cap_flags;
 	if (!iwarp)
 		a->device_cap_flags_ex |= CAP_FLUSH_GLOBAL | CAP_ATOMIC_WRITE;
-	a->phys_port_cnt_ex = URV_PORTS;
+	a->phys_port_cnt_ex = a->orig_attr.phys_port_cnt;
 }
 
 static void fill_pacing(struct ibv_packet_pacing_caps *p)
@@ -290,10 +291,10 @@ int urv_query_port(struct ibv_context *context, uint8_t port_num,
 	int rc = urv_context_check(context);
 
 	if (!rc)
-		rc = urv_check_port(port_num);
+		rc = urv_check_port(context, port_num);
 	if (rc)
 		return urv_errno(rc);
-	ur_dev_port(c->dev, &port);
+	ur_dev_port(c->dev, port_num, &port);
 	memset(&full, 0, sizeof(full));
 	fill_port(c, &full.attr, &port);
 	if (urv_is_iwarp(c))

@@ -4,11 +4,12 @@
 
 #include <stdint.h>
 
+struct ibv_context;
 struct ur_dev;
 struct urv_context;
 
 /* 0 or -EINVAL */
-int urv_check_port(uint32_t port_num);
+int urv_check_port(const struct ibv_context *context, uint32_t port_num);
 
 /* The device's firmware version string. */
 const char *urv_fw_ver(const struct ur_dev *dev);

@@ -7,14 +7,13 @@
 #include "verbs/objects.h"
 #include "verbs/ops.h"
 
-static int post_one(struct ur_rq *rq, const struct ibv_recv_wr *wr)
+static inline __attribute__((always_inline)) int
+fill(const struct ur_rq *rq, struct ur_rwqe *w, const struct ibv_recv_wr *wr)
 {
-	struct ur_rwqe *w;
 	uint64_t length = 0;
 
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge)
 		return EINVAL;
-	w = ur_rq_stage(rq);
 	if (!w)
 		return ENOMEM;
 	w->wr_id = wr->wr_id;
@@ -26,8 +25,22 @@ static int post_one(struct ur_rq *rq, const struct ibv_recv_wr *wr)
 		length += s->length;
 	}
 	w->length = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
-	ur_rq_commit(rq);
 	return 0;
+}
+
+int urv_rwqe_fill(const struct ur_rq *rq, struct ur_rwqe *w,
+		  const struct ibv_recv_wr *wr)
+{
+	return fill(rq, w, wr);
+}
+
+static int post_one(struct ur_rq *rq, const struct ibv_recv_wr *wr)
+{
+	int rc = fill(rq, ur_rq_stage(rq), wr);
+
+	if (!rc)
+		ur_rq_commit(rq);
+	return rc;
 }
 
 int urv_post_rq(struct ur_rq *rq, struct ibv_recv_wr **wr)
@@ -51,7 +64,7 @@ int urv_post_rq(struct ur_rq *rq, struct ibv_recv_wr **wr)
  * as a heavy one, its state change from its flush. So at least one side sees
  * the other, and no receive stays unflushed.
  */
-static void flush_if_error(struct urv_qp *qp)
+void urv_recv_posted(struct urv_qp *qp)
 {
 	ur_barrier_light();
 	if (atomic_load_explicit(&qp->core.state, memory_order_relaxed) ==
@@ -62,28 +75,33 @@ static void flush_if_error(struct urv_qp *qp)
 /* IBTA 10.8.3: none in RESET. iWARP takes them before its connection. */
 static bool takes_receives(const struct urv_qp *qp)
 {
-	if (qp->core.srq || qp->core.type == UR_QPT_XRC_SEND)
+	if (qp->core.srq || !ur_qp_type_receives(qp->core.type))
 		return false;
 	return qp->op_type == URV_OPS_IWARP ||
 	       atomic_load_explicit(&qp->core.state, memory_order_relaxed) !=
 		       UR_QPS_RESET;
 }
 
+int urv_recv_state(const struct urv_qp *qp)
+{
+	if (qp->generation != urv_generation)
+		return ENODEV;
+	return takes_receives(qp) ? 0 : EINVAL;
+}
+
 int urv_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 		  struct ibv_recv_wr **bad_wr)
 {
 	struct urv_qp *qp = urv_qp(ibqp);
-	int rc;
+	int rc = urv_recv_state(qp);
 
-	if (qp->generation != urv_generation)
-		rc = ENODEV;
-	else if (!takes_receives(qp))
-		rc = EINVAL;
-	else
+	if (!rc)
 		rc = urv_post_rq(&qp->core.rq, &wr);
-	if (rc)
+	if (__builtin_expect(rc, 0)) {
+		ur_record_post(&qp->core, true, rc);
 		*bad_wr = wr;
-	flush_if_error(qp);
+	}
+	urv_recv_posted(qp);
 	return rc;
 }
 

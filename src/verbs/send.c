@@ -15,23 +15,28 @@
 #define IW  (1u << URV_OPS_IWARP)
 #define XS  (1u << UR_QPT_XRC_SEND)
 #define RAW (1u << UR_QPT_RAW_PACKET)
+#define DI  (1u << UR_QPT_DC_INI)
 
 /* IBTA table 70 (operations per transport), as far as the device has them. */
 const struct urv_op urv_ops[URV_OPCODES] = {
-	[UR_WR_RDMA_WRITE] = { RC | XS | UC | IW, URV_OP_RDMA, true },
-	[UR_WR_RDMA_WRITE_IMM] = { RC | XS | UC | IW, URV_OP_RDMA, true },
-	[UR_WR_SEND] = { RC | XS | UC | UD | IW | RAW, URV_OP_SEND, true },
-	[UR_WR_SEND_IMM] = { RC | XS | UC | UD, URV_OP_SEND, true },
-	[UR_WR_RDMA_READ] = { RC | XS | IW, URV_OP_RDMA, false },
-	[UR_WR_CMP_SWP] = { RC | XS | IW, URV_OP_ATOMIC, false },
-	[UR_WR_FETCH_ADD] = { RC | XS | IW, URV_OP_ATOMIC, false },
+	[UR_WR_RDMA_WRITE] = { RC | XS | DI | UC | IW, URV_OP_RDMA, true },
+	[UR_WR_RDMA_WRITE_IMM] = { RC | XS | DI | UC | IW, URV_OP_RDMA, true },
+	[UR_WR_SEND] = { RC | XS | DI | UC | UD | IW | RAW, URV_OP_SEND, true },
+	[UR_WR_SEND_IMM] = { RC | XS | DI | UC | UD, URV_OP_SEND, true },
+	[UR_WR_RDMA_READ] = { RC | XS | DI | IW, URV_OP_RDMA, false },
+	[UR_WR_CMP_SWP] = { RC | XS | DI | IW, URV_OP_ATOMIC, false },
+	[UR_WR_FETCH_ADD] = { RC | XS | DI | IW, URV_OP_ATOMIC, false },
 	[UR_WR_LOCAL_INV] = { RC | UC | IW, URV_OP_INV, false },
 	[UR_WR_BIND_MW] = { RC | UC | IW, URV_OP_BIND, false },
 	[UR_WR_TSO] = { RAW, URV_OP_TSO, false },
 	[UR_WR_SEND_INV] = { RC | XS | IW, URV_OP_SEND, true },
 	[UR_WR_FLUSH] = { RC, URV_OP_FLUSH, false },
 	[UR_WR_ATOMIC_WRITE] = { RC, URV_OP_PUT, true },
-	[UR_WR_NOP] = { RC | XS | IW, URV_OP_NOP, false },
+	[UR_WR_NOP] = { RC | XS | DI | IW, URV_OP_NOP, false },
+	[UR_WR_MASKED_CMP_SWP] = { RC | IW, URV_OP_MASKED, false },
+	[UR_WR_MASKED_FETCH_ADD] = { RC | IW, URV_OP_MASKED, false },
+	[UR_WR_UMR_FILL] = { RC | XS | IW, URV_OP_UMR, false },
+	[UR_WR_UMR_INVALIDATE] = { RC | XS | IW, URV_OP_UMR, false },
 };
 
 int urv_wqe_add_inline(const struct urv_qp *qp, struct ur_swqe *w,
@@ -77,9 +82,11 @@ static inline int check(const struct urv_qp *qp, const struct ur_swqe *w,
 	case URV_OP_BIND:
 	case URV_OP_INV:
 	case URV_OP_NOP:
+	case URV_OP_UMR:
 		return w->length ? EINVAL : 0;
 	case URV_OP_TSO:
 		return w->length > UR_MAX_TSO ? EINVAL : 0;
+	case URV_OP_MASKED: /* checked where it is staged */
 	case URV_OP_NONE:
 		break;
 	}
@@ -146,6 +153,8 @@ static int fill_target(const struct urv_qp *qp, struct ur_swqe *w,
 				    wr->tso.mss);
 	case URV_OP_FLUSH: /* ibv_send_wr has no field for it */
 	case URV_OP_NOP:   /* nor an opcode */
+	case URV_OP_MASKED:
+	case URV_OP_UMR:
 	case URV_OP_NONE:
 		break;
 	}
@@ -156,7 +165,7 @@ static int fill_target(const struct urv_qp *qp, struct ur_swqe *w,
 static bool has_data(enum urv_op_kind kind)
 {
 	return kind != URV_OP_BIND && kind != URV_OP_INV &&
-	       kind != URV_OP_FLUSH && kind != URV_OP_NOP;
+	       kind != URV_OP_FLUSH && kind != URV_OP_NOP && kind != URV_OP_UMR;
 }
 
 static inline __attribute__((always_inline)) int
@@ -204,6 +213,9 @@ int urv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 	int rc = urv_send_state(qp);
 	bool posted = false;
 
+	/* Such a request cannot name a target. */
+	if (qp->core.type == UR_QPT_DC_INI)
+		rc = EINVAL;
 	if (!rc) {
 		ur_latch_lock(&qp->core.sq.lock);
 		while (wr && !(rc = post_one(qp, wr))) {
@@ -216,7 +228,9 @@ int urv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 	/* A rendezvous may wait for the queue (roce/tm.c). */
 	if (posted || qp->core.sq.max_own)
 		urv_send_kick(qp);
-	if (rc)
+	if (__builtin_expect(rc, 0)) {
+		ur_record_post(&qp->core, false, rc);
 		*bad_wr = wr;
+	}
 	return rc;
 }

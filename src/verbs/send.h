@@ -14,15 +14,17 @@ enum urv_op_kind {
 	URV_OP_ATOMIC, /* the same, operands, and eight bytes of result */
 	URV_OP_PUT,    /* remote address and key, and eight bytes of data */
 	URV_OP_FLUSH, /* the same, and placement and selectivity; builders only */
-	URV_OP_BIND, /* a window and its binding */
-	URV_OP_INV,  /* a key */
-	URV_OP_TSO,  /* a header, and data to be segmented after it */
-	URV_OP_NOP,  /* nothing; experimental verbs only */
+	URV_OP_BIND,   /* a window and its binding */
+	URV_OP_INV,    /* a key */
+	URV_OP_TSO,    /* a header, and data to be segmented after it */
+	URV_OP_NOP,    /* nothing; experimental verbs only */
+	URV_OP_MASKED, /* an atomic with masks; experimental verbs only */
+	URV_OP_UMR,    /* an indirect key and its list; the same */
 };
 
 #define URV_ATOMIC_LEN 8u
 
-#define URV_OPCODES (UR_WR_NOP + 1u)
+#define URV_OPCODES (UR_WR_UMR_INVALIDATE + 1u)
 
 struct urv_op {
 	uint16_t types; /* bit op_type */

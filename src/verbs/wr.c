@@ -161,7 +161,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 static void binds_posted(struct urv_qp *qp)
 {
 	struct ur_sq *sq = &qp->core.sq;
-	uint32_t from = atomic_load_explicit(&sq->tail, memory_order_relaxed);
+	uint32_t from = ur_sq_posted(sq);
 
 	for (uint32_t i = from; i != sq->staged; i++) {
 		const struct ur_swqe *w = ur_sq_slot(sq, i);

@@ -9,6 +9,7 @@
 /* docs/wire/roce.md: bits of byte 8, each only with that of a urnic. */
 #define HAS_ACK 0x30u
 #define FULL	0x14u
+#define MASKED	0x12u
 
 /*
  * IBTA 9.2, figure 98: bytes 0 to 11. Every packet has them, so they are read
@@ -30,6 +31,7 @@ static void get_bth(const uint8_t *p, struct ur_bth *b)
 	b->urnic = p[8] & 0x10;
 	b->selective = (p[8] & 0x18) == 0x18;
 	b->full = (p[8] & FULL) == FULL;
+	b->masked = (p[8] & MASKED) == MASKED;
 	b->psn = ur_be24_at(p + 9);
 }
 
@@ -43,7 +45,7 @@ static void put_bth(uint8_t *p, const struct ur_bth *b)
 	p[4] = (uint8_t)(b->fecn << 7 | b->becn << 6);
 	ur_put_be24(p + 5, b->dqpn);
 	p[8] = (uint8_t)(b->ackreq << 7 | b->has_ack << 5 | b->urnic << 4 |
-			 b->selective << 3 | b->full << 2);
+			 b->selective << 3 | b->full << 2 | b->masked << 1);
 	ur_put_be24(p + 9, b->psn);
 }
 
@@ -78,9 +80,21 @@ static void get_reth(struct ur_rd *r, struct ur_hdr *h)
 	h->dma_len = ur_be32_at(p + 12);
 }
 
+static void get_dceth(struct ur_rd *r, struct ur_hdr *h)
+{
+	h->dc_key = ur_rd_be64(r);
+	h->dc_session = ur_rd_be64(r);
+	h->dc_version = ur_rd_u8(r);
+	h->sqpn = ur_rd_be24(r);
+	h->dc_mtu = ur_rd_u8(r);
+	h->dc_first = ur_rd_be24(r);
+}
+
 /* IBTA 9.3: each header of the set, in wire order. */
 static void get_extended(struct ur_rd *r, struct ur_hdr *h, unsigned int set)
 {
+	if (set & UR_HDR_DCETH)
+		get_dceth(r, h);
 	if (set & UR_HDR_XRCETH) {
 		ur_rd_u8(r);
 		h->srqn = ur_rd_be24(r);
@@ -127,9 +141,21 @@ static void put_reth(struct ur_wr *w, const struct ur_hdr *h)
 	ur_put_be32(p + 12, h->dma_len);
 }
 
+static void put_dceth(struct ur_wr *w, const struct ur_hdr *h)
+{
+	ur_wr_be64(w, h->dc_key);
+	ur_wr_be64(w, h->dc_session);
+	ur_wr_u8(w, h->dc_version);
+	ur_wr_be24(w, h->sqpn);
+	ur_wr_u8(w, h->dc_mtu);
+	ur_wr_be24(w, h->dc_first);
+}
+
 static void put_extended(struct ur_wr *w, const struct ur_hdr *h,
 			 unsigned int set)
 {
+	if (set & UR_HDR_DCETH)
+		put_dceth(w, h);
 	if (set & UR_HDR_XRCETH) {
 		ur_wr_u8(w, 0);
 		ur_wr_be24(w, h->srqn);

@@ -64,6 +64,7 @@ struct ur_bth {
 	bool has_ack;
 	bool selective; /* of a request; in an ACK packet: it carries ranges */
 	bool full;	/* may be longer than the path MTU */
+	bool masked;	/* the sender executes atomics with masks */
 	uint32_t psn;
 };
 
@@ -73,6 +74,12 @@ struct ur_hdr {
 	struct ur_bth bth;
 	/* XRCETH: the shared receive queue */
 	uint32_t srqn;
+	/* DCETH (docs/wire/dc.md), with sqpn */
+	uint64_t dc_key;
+	uint64_t dc_session;
+	uint32_t dc_first; /* PSN of the session's first packet */
+	uint8_t dc_version;
+	uint8_t dc_mtu; /* code */
 	/* FETH (IBTA A19): placement and selectivity */
 	uint8_t placement; /* 4 bits */
 	uint8_t level;	   /* 2 bits */

@@ -18,6 +18,7 @@
 #define IETH	  UR_HDR_IETH
 #define XRCETH	  UR_HDR_XRCETH
 #define FETH	  UR_HDR_FETH
+#define DCETH	  UR_HDR_DCETH
 
 #define IF(set, bit, len) (((set) & (bit)) ? (len) : 0u)
 
@@ -25,7 +26,7 @@
 	(UR_BTH_LEN + IF(set, DETH, 8u) + IF(set, RETH, 16u) +                 \
 	 IF(set, ATOMIC, 28u) + IF(set, AETH, 4u) + IF(set, ATOMICACK, 8u) +   \
 	 IF(set, IMM, 4u) + IF(set, IETH, 4u) + IF(set, XRCETH, 4u) +          \
-	 IF(set, FETH, 4u))
+	 IF(set, FETH, 4u) + IF(set, DCETH, 24u))
 
 /*
  * A CNP carries 16 reserved bytes (IBTA A17.9.3), which are treated as payload.
@@ -47,6 +48,17 @@
 		 .headers = set,                                               \
 		 .payload = PAYLOAD(UR_OP_##op_kind),                          \
 		 .consumes_rwqe = EATS_RWQE(UR_OP_##op_kind, set),             \
+		 .hdr_len = HDR_LEN(set) }
+
+/* RC, although bits 7-5 are not 000 */
+#define MASKED_ROW(op, op_name, op_kind, set)                                  \
+	[op] = { .name = op_name,                                              \
+		 .code = op,                                                   \
+		 .transport = UR_TP_RC,                                        \
+		 .kind = UR_OP_##op_kind,                                      \
+		 .position = ONLY,                                             \
+		 .headers = set,                                               \
+		 .payload = true,                                              \
 		 .hdr_len = HDR_LEN(set) }
 
 /* clang-format off */
@@ -116,6 +128,31 @@ static const struct ur_opcode opcodes[256] = {
 	ROW(UR_XRC_FETCH_ADD, "XRC FetchAdd", FETCH_ADD, ONLY, XRCETH | ATOMIC),
 	ROW(UR_XRC_SEND_LAST_INV, "XRC SEND Last with Invalidate", SEND, LAST, XRCETH | IETH),
 	ROW(UR_XRC_SEND_ONLY_INV, "XRC SEND Only with Invalidate", SEND, ONLY, XRCETH | IETH),
+	/* docs/wire/dc.md: a DCETH in every request, none in the responses. */
+	ROW(UR_DC_SEND_FIRST, "DC SEND First", SEND, FIRST, DCETH),
+	ROW(UR_DC_SEND_MIDDLE, "DC SEND Middle", SEND, MIDDLE, DCETH),
+	ROW(UR_DC_SEND_LAST, "DC SEND Last", SEND, LAST, DCETH),
+	ROW(UR_DC_SEND_LAST_IMM, "DC SEND Last with Immediate", SEND, LAST, DCETH | IMM),
+	ROW(UR_DC_SEND_ONLY, "DC SEND Only", SEND, ONLY, DCETH),
+	ROW(UR_DC_SEND_ONLY_IMM, "DC SEND Only with Immediate", SEND, ONLY, DCETH | IMM),
+	ROW(UR_DC_WRITE_FIRST, "DC RDMA WRITE First", WRITE, FIRST, DCETH | RETH),
+	ROW(UR_DC_WRITE_MIDDLE, "DC RDMA WRITE Middle", WRITE, MIDDLE, DCETH),
+	ROW(UR_DC_WRITE_LAST, "DC RDMA WRITE Last", WRITE, LAST, DCETH),
+	ROW(UR_DC_WRITE_LAST_IMM, "DC RDMA WRITE Last with Immediate", WRITE, LAST, DCETH | IMM),
+	ROW(UR_DC_WRITE_ONLY, "DC RDMA WRITE Only", WRITE, ONLY, DCETH | RETH),
+	ROW(UR_DC_WRITE_ONLY_IMM, "DC RDMA WRITE Only with Immediate", WRITE, ONLY, DCETH | RETH | IMM),
+	ROW(UR_DC_READ_REQUEST, "DC RDMA READ Request", READ_REQUEST, ONLY, DCETH | RETH),
+	ROW(UR_DC_READ_RESP_FIRST, "DC RDMA READ response First", READ_RESPONSE, FIRST, AETH),
+	ROW(UR_DC_READ_RESP_MIDDLE, "DC RDMA READ response Middle", READ_RESPONSE, MIDDLE, 0),
+	ROW(UR_DC_READ_RESP_LAST, "DC RDMA READ response Last", READ_RESPONSE, LAST, AETH),
+	ROW(UR_DC_READ_RESP_ONLY, "DC RDMA READ response Only", READ_RESPONSE, ONLY, AETH),
+	ROW(UR_DC_ACK, "DC Acknowledge", ACK, ONLY, AETH),
+	ROW(UR_DC_ATOMIC_ACK, "DC ATOMIC Acknowledge", ATOMIC_ACK, ONLY, AETH | ATOMICACK),
+	ROW(UR_DC_CMP_SWAP, "DC CmpSwap", CMP_SWAP, ONLY, DCETH | ATOMIC),
+	ROW(UR_DC_FETCH_ADD, "DC FetchAdd", FETCH_ADD, ONLY, DCETH | ATOMIC),
+	MASKED_ROW(UR_RC_MASKED_ACK, "RC masked ATOMIC Acknowledge", ATOMIC_ACK, AETH),
+	MASKED_ROW(UR_RC_MASKED_CMP_SWAP, "RC masked CmpSwap", CMP_SWAP, RETH),
+	MASKED_ROW(UR_RC_MASKED_FETCH_ADD, "RC masked FetchAdd", FETCH_ADD, RETH),
 };
 /* clang-format on */
 

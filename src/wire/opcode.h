@@ -18,6 +18,7 @@ enum ur_transport {
 	UR_TP_UD = 0x60,
 	UR_TP_CNP = 0x80,
 	UR_TP_XRC = 0xa0,
+	UR_TP_DC = 0xe0, /* ours (docs/wire/dc.md) */
 };
 
 enum ur_op_kind {
@@ -40,8 +41,8 @@ enum ur_op_kind {
 #define UR_POS_ONLY   (UR_POS_FIRST | UR_POS_LAST)
 #define UR_POS_MIDDLE 0x0u
 
-/* Extended headers in wire order after the BTH, except those of XRC and FLUSH,
- * which come first. */
+/* Extended headers in wire order after the BTH, except those of XRC, DC and
+ * FLUSH, which come first. */
 #define UR_HDR_DETH	 0x01u	/* 8 bytes */
 #define UR_HDR_RETH	 0x02u	/* 16 */
 #define UR_HDR_ATOMIC	 0x04u	/* 28 */
@@ -51,11 +52,12 @@ enum ur_op_kind {
 #define UR_HDR_IETH	 0x40u	/* 4 */
 #define UR_HDR_XRCETH	 0x80u	/* 4 */
 #define UR_HDR_FETH	 0x100u /* 4 */
+#define UR_HDR_DCETH	 0x200u /* 24 */
 
 #define UR_BTH_LEN  12u
 #define UR_ICRC_LEN 4u
-/* An upper bound: the longest, BTH, XRCETH and AtomicETH, has 44. */
-#define UR_HDR_MAX  48u
+/* The longest: BTH, DCETH and AtomicETH */
+#define UR_HDR_MAX  64u
 
 struct ur_opcode {
 	const char *name; /* IBTA's name, NULL in an empty row */
@@ -133,11 +135,45 @@ enum {
 	UR_XRC_FETCH_ADD = 0xb4,
 	UR_XRC_SEND_LAST_INV = 0xb6,
 	UR_XRC_SEND_ONLY_INV = 0xb7,
+	/* Of RC, between urnics (docs/wire/roce.md): codes that IBTA leaves to
+	 * the manufacturer. */
+	UR_RC_MASKED_ACK = 0xd2,
+	UR_RC_MASKED_CMP_SWAP = 0xd3,
+	UR_RC_MASKED_FETCH_ADD = 0xd4,
+	/* Of DC, between urnics (docs/wire/dc.md) */
+	UR_DC_SEND_FIRST = 0xe0,
+	UR_DC_SEND_MIDDLE = 0xe1,
+	UR_DC_SEND_LAST = 0xe2,
+	UR_DC_SEND_LAST_IMM = 0xe3,
+	UR_DC_SEND_ONLY = 0xe4,
+	UR_DC_SEND_ONLY_IMM = 0xe5,
+	UR_DC_WRITE_FIRST = 0xe6,
+	UR_DC_WRITE_MIDDLE = 0xe7,
+	UR_DC_WRITE_LAST = 0xe8,
+	UR_DC_WRITE_LAST_IMM = 0xe9,
+	UR_DC_WRITE_ONLY = 0xea,
+	UR_DC_WRITE_ONLY_IMM = 0xeb,
+	UR_DC_READ_REQUEST = 0xec,
+	UR_DC_READ_RESP_FIRST = 0xed,
+	UR_DC_READ_RESP_MIDDLE = 0xee,
+	UR_DC_READ_RESP_LAST = 0xef,
+	UR_DC_READ_RESP_ONLY = 0xf0,
+	UR_DC_ACK = 0xf1,
+	UR_DC_ATOMIC_ACK = 0xf2,
+	UR_DC_CMP_SWAP = 0xf3,
+	UR_DC_FETCH_ADD = 0xf4,
 };
 
 static inline bool ur_op_is_atomic(uint8_t kind)
 {
 	return kind == UR_OP_CMP_SWAP || kind == UR_OP_FETCH_ADD;
+}
+
+/* An atomic with masks: its operands, or the old value, are its payload. */
+static inline bool ur_op_is_masked(const struct ur_opcode *op)
+{
+	return op->code >= UR_RC_MASKED_ACK &&
+	       op->code <= UR_RC_MASKED_FETCH_ADD;
 }
 
 /* IBTA A19: requests that are answered by an empty READ response. */
@@ -157,7 +193,7 @@ static inline bool ur_op_has_response(uint8_t kind)
 const struct ur_opcode *ur_opcode_get(uint8_t code);
 
 /*
- * The opcode of a packet of a SEND or WRITE: transport RC, UC or XRC, kind,
+ * The opcode of a packet of a SEND or WRITE: transport RC, UC, XRC or DC, kind,
  * position, and the extra header of the last packet (UR_HDR_IMM, UR_HDR_IETH or
  * 0; ignored unless position has UR_POS_LAST).
  */

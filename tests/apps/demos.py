@@ -252,6 +252,28 @@ def not_there(env):
     other.end()
 
 
+def collectives(name, args, expected=r'barrier: .*\n.*all-reduce: '):
+    """Eight processes, the ranks in turn on either host.
+
+    There are two sessions, and often fewer processors than four: the kernel can
+    leave all pollers of a session without one while those of the other poll.
+    """
+    def run(env):
+        way = Way(env, name)
+        # One port for each rank
+        way.port = 10000 + (way.port - 20000) * 8
+        hosts = f'{env.a.ip4} {env.b.ip4}'
+        a = way.start(env.a, 'collectives', f'-l 0 {args} {hosts}')
+        b = way.start(env.b, 'collectives', f'-l 1 {args} {hosts}')
+        try:
+            finish(a, b, 90)
+            expect(a, expected)
+        finally:
+            a.end()
+            b.end()
+    return run
+
+
 def case(name, fn, **kw):
     CASES.append(Case(name, fn, **kw))
 
@@ -265,6 +287,10 @@ for each in WAYS:
     case(f'{each}-pingpong-v6', pingpong(each, '-n 100 -s 8', v6=True))
     case(f'{each}-server-killed', pingpong_killed(each, 'server', '-e'))
     case(f'{each}-client-killed', pingpong_killed(each, 'client', '-e'))
+    case(f'{each}-collectives', collectives(each, '-i 20'))
+    case(f'{each}-collectives-by-program', collectives(each, '-a -i 10'))
+    case(f'{each}-collectives-killed', collectives(
+        each, '-i 10 -k 5', 'all others have noticed'))
     case(f'{each}-kv', kv(each, kv_basics))
     case(f'{each}-kv-full', kv(each, kv_full, slots=4))
     # Through memory about one put in a hundred meets a READ.

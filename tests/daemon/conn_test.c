@@ -23,7 +23,8 @@
 #define PORT	     7174
 /* That a process has: of its lane, and for connections. */
 #define SLOTS_OF_ONE 2u
-#define MS	     5000
+/* A message that comes before a process is back is repeated after 5 s (cm/send.c). */
+#define MS	     12000
 #define ALICE	     61001
 #define BOB	     61002
 

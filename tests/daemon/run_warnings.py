@@ -40,6 +40,21 @@ int main(void)
 }
 '''
 STATIC = '#include <stdio.h>\nint main(void) { puts("0"); return 0; }\n'
+# As programs of Go do: the mark of one, and a system call without the C library.
+VIEW = '''#include <fcntl.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+const char mark[] __attribute__((used)) = MARK;
+int main(void)
+{
+	const char *path = "/sys/class/infiniband/urnic0/node_type";
+
+	printf("%d %d\\n", open(path, O_RDONLY) >= 0,
+	       syscall(SYS_openat, AT_FDCWD, path, O_RDONLY) >= 0);
+	return 0;
+}
+'''
 PYTHON = '''#!{interpreter}
 import ctypes
 n = ctypes.c_int(-1)
@@ -116,6 +131,14 @@ def linking(rig):
     rig.expect('a program as usual', [plain], out='2')
     rig.expect('static', [rig.build('static', STATIC, '-static')],
                'statically linked')
+    rig.expect('static, naming the view', [rig.build(
+        'static_view', VIEW, '-static', '-DMARK=""')],
+        'sees no device and no /sys/class/infiniband', '0 0')
+    rig.expect('view by the C library', [rig.build(
+        'view', VIEW, '-DMARK=""')], out='1 0')
+    rig.expect('view by system calls', [rig.build(
+        'view_go', VIEW, '-DMARK="\\xff Go buildinf:"')],
+        'by system calls of its own', '1 0')
     rig.expect('RPATH', [rig.build('rpath', COUNT, '-libverbs',
                                    f'-Wl,-rpath,{where}',
                                    '-Wl,--disable-new-dtags')],

@@ -14,7 +14,8 @@ static void clear_reserved(uint8_t *header, const struct ur_hdr *h)
 {
 	header[4] &= 0xc0;
 	header[8] &= (uint8_t)(0x98 | (h->bth.has_ack ? 0x20 : 0) |
-			       (h->bth.full ? 0x04 : 0));
+			       (h->bth.full ? 0x04 : 0) |
+			       (h->bth.masked ? 0x02 : 0));
 	if (!h->bth.urnic)
 		header[8] &= 0xf0;
 	if (h->op->headers & UR_HDR_XRCETH)

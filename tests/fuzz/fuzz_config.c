@@ -15,9 +15,15 @@ static void check(const struct ur_dev_spec *d, uint32_t index)
 {
 	assert(d->index == index && d->rank <= index);
 	assert(*d->name && strlen(d->name) < sizeof(d->name));
-	assert(strlen(d->netdev) < sizeof(d->netdev));
-	assert(d->naddrs <= UR_GID_TABLE_LEN);
-	assert(!d->naddrs || !ur_dev_spec_is_bound(d));
+	assert(d->nports >= 1 && d->nports <= UR_DEV_MAX_PORTS);
+	for (uint32_t i = 0; i < d->nports; i++) {
+		const struct ur_dev_bind *b = &d->ports[i];
+
+		assert(strlen(b->netdev) < sizeof(b->netdev));
+		assert(b->naddrs <= UR_GID_TABLE_LEN);
+		assert(!b->naddrs || !ur_dev_bind_is_bound(b));
+		assert(d->nports == 1 || b->naddrs || ur_dev_bind_is_bound(b));
+	}
 	assert(ur_mtu_bytes(d->max_mtu) != 0);
 #define CHECK(name, most) assert(d->max.name >= 1 && d->max.name <= (most));
 	UR_DEV_LIMITS(CHECK)

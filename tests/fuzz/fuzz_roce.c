@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/masked.h"
 #include "core/tm.h"
 #include "rig/rig.h"
 
@@ -288,6 +289,7 @@ static void peer_packet(struct world *w, struct script *s)
 	h.bth.solicited = how & 2;
 	h.bth.migreq = !(how & 64);
 	h.bth.urnic = bits & 7;
+	h.bth.masked = bits & 64;
 	h.bth.selective = bits & 2;
 	h.bth.full = bits & 4;
 	w->lane.fragmented += bits >> 7;
@@ -318,11 +320,21 @@ static void peer_packet(struct world *w, struct script *s)
 	h.dma_len = how & 16 ? next32(s) : len;
 	if (how & 32)
 		h.dma_len = 1 + next8(s) * mtu / 4;
+	if (ur_op_is_masked(op)) {
+		h.dma_len = 4u << (how & 3);
+		len = h.dma_len;
+		if (op->kind != UR_OP_ATOMIC_ACK)
+			len = ur_masked_wire_len(op->kind == UR_OP_CMP_SWAP,
+						 len);
+		data[0] = next8(s);
+	}
 	if (TAGS) {
 		data[0] = next8(s) & 7;
 		data[15] = data[0] >> 1 & 3;
 		data[31] = next8(s);
 	}
+	/* Marks of ECN, too. */
+	w->pkt.tclass = h.syndrome & 3;
 	rig_pkt_build(&w->pkt, &h, data, len);
 	if (h.bth.psn == w->their_psn)
 		w->their_psn = ur_psn_add(h.bth.psn, 1);
@@ -346,15 +358,16 @@ static void raw_packet(struct world *w, struct script *s)
 
 static uint8_t draw_opcode(struct script *s)
 {
-	static const uint8_t ops[] = { UR_WR_SEND,	 UR_WR_SEND_IMM,
-				       UR_WR_RDMA_WRITE, UR_WR_RDMA_WRITE_IMM,
-				       UR_WR_RDMA_READ,	 UR_WR_FETCH_ADD,
-				       UR_WR_CMP_SWP,	 UR_WR_ATOMIC_WRITE,
-				       UR_WR_FLUSH };
+	static const uint8_t ops[] = {
+		UR_WR_SEND,	      UR_WR_SEND_IMM,	     UR_WR_RDMA_WRITE,
+		UR_WR_RDMA_WRITE_IMM, UR_WR_RDMA_READ,	     UR_WR_FETCH_ADD,
+		UR_WR_CMP_SWP,	      UR_WR_ATOMIC_WRITE,    UR_WR_FLUSH,
+		UR_WR_MASKED_CMP_SWP, UR_WR_MASKED_FETCH_ADD
+	};
 	uint8_t how = next8(s);
 
 	if (FUZZ_QP_TYPE == UR_QPT_RC)
-		return ops[how % 9];
+		return ops[how % 11];
 	if (FUZZ_QP_TYPE == UR_QPT_XRC_SEND)
 		return ops[how % 7];
 	return ops[how % (FUZZ_QP_TYPE == UR_QPT_UC ? 4 : 2)];
@@ -363,8 +376,11 @@ static uint8_t draw_opcode(struct script *s)
 static void post_send(struct world *w, struct script *s)
 {
 	struct ur_sge sge = rig_sge(&local, 0, next8(s) * 8u);
+	static const struct ur_masked masked = { .value = { 1, 2 },
+						 .mask = { 3, 4 } };
 	struct ur_av av;
 	struct rig_wr wr = { .wr_id = w->sends,
+			     .masked = &masked,
 			     .sge = &sge,
 			     .nsge = 1,
 			     .remote_addr = 0x1000,
@@ -383,7 +399,9 @@ static void post_send(struct world *w, struct script *s)
 	if (how > 250)
 		sge.lkey ^= 0x100;
 	wr.placement = UR_FLUSH_GLOBAL;
-	if (wr.opcode >= UR_WR_CMP_SWP)
+	if (wr.opcode >= UR_WR_MASKED_CMP_SWP)
+		sge.length = 4u << (how >> 2) % 3;
+	else if (wr.opcode >= UR_WR_CMP_SWP)
 		sge.length = 8;
 	else if (wr.opcode != UR_WR_RDMA_READ && sge.length <= 64 && how & 2)
 		wr.flags |= UR_SEND_INLINE;

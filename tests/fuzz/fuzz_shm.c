@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/masked.h"
 #include "rig/rig.h"
 #include "shm/direct.h"
 #include "shm/internal.h"
@@ -351,6 +352,11 @@ static void write_cell(struct world *w, struct script *s)
 	c->imm_be = how;
 	target(s, next8(s), c);
 	payload(w, s, c);
+	if ((c->kind == UR_SHM_CMP_SWAP || c->kind == UR_SHM_FETCH_ADD) &&
+	    how & 16) {
+		c->len = sizeof(struct ur_masked);
+		c->body.total = 4u << how % 4;
+	}
 	c->body.index = how & 1 ? next8(s) : 0;
 	if (c->kind == UR_SHM_RNDV)
 		c->body.index = how & 8 ? next32(s) : c->body.total;
@@ -414,6 +420,8 @@ static uint8_t opcode_for(const struct conn *c, uint8_t how)
 
 static void post_send(struct world *w, struct script *s)
 {
+	static const struct ur_masked masked = { .value = { 1, 2 },
+						 .mask = { 3, 4 } };
 	struct conn *c = pick(w, next8(s));
 	uint8_t how = next8(s);
 	struct ur_av av;
@@ -438,6 +446,11 @@ static void post_send(struct world *w, struct script *s)
 		sge.lkey ^= 0x100;
 	if (wr.opcode == UR_WR_FETCH_ADD || wr.opcode == UR_WR_CMP_SWP)
 		sge.length = 8;
+	if (sge.length == 8 && how & 64) {
+		wr.masked = &masked;
+		wr.opcode += UR_WR_MASKED_CMP_SWP - UR_WR_CMP_SWP;
+		sge.length = 4u << how % 3;
+	}
 	if (rig_post_send(&c->qp, &wr) == 0)
 		c->sends++;
 	ur_roce_kick(w->lane.roce, &c->qp, w->now_ns);

@@ -123,6 +123,17 @@ def shm_seeds():
                                    posts + bytes([READ]) + look)
 
 
+def masked_packets():
+    """Atomics with masks, of 16 bytes; their ICRC is not computed."""
+    def packet(opcode, header, payload):
+        return (bytes([opcode, 0x40, 0xff, 0xff, 0, 0, 0x40, 1, 0x92, 0, 0, 1])
+                + header + bytes(range(payload)) + bytes(4)), 0
+    reth = struct.pack(">QII", 0x1000, 1, 16)
+    return {0xd2: packet(0xd2, bytes([0x1f, 0, 0, 1]), 16),
+            0xd3: packet(0xd3, reth, 64),
+            0xd4: packet(0xd4, reth, 32)}
+
+
 def main():
     raw_seeds()
     shm_seeds()
@@ -136,6 +147,10 @@ def main():
                 shortest[packet[0]] = packet, ident
     for name in "fuzz_bth", "fuzz_icrc":
         (DATA / "fuzz" / name).mkdir(parents=True, exist_ok=True)
+    shortest.update(masked_packets())
+    # As an adapter sends it (tests/unit/wire/golden_test.c).
+    shortest[0x81] = bytes.fromhex("8100ffff400000d2" + "00" * 20
+                                   + "e42dad81"), 0
     for opcode, (packet, ident) in shortest.items():
         name = f"opcode_{opcode:02x}"
         (DATA / "fuzz/fuzz_bth" / name).write_bytes(packet)

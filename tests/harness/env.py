@@ -7,6 +7,7 @@ import re
 import shlex
 import time
 
+from harness import clock
 from harness.proc import SLOW, Failure, Proc, Skip, sh
 
 
@@ -33,7 +34,7 @@ class Env:
         argv = [str(a) for a in argv]
         if not plain:
             argv = [self.urnic, 'run', '--'] + argv
-        return Proc(host.wrap(argv))
+        return Proc(host.wrap(argv), clock.environ(self.progs, argv))
 
     def call(self, host, *argv, timeout=20):
         """Run a program on urnic to its end; its output."""

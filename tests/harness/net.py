@@ -102,13 +102,17 @@ class Place:
             def ip(*args, ns=h.ns):
                 sh('ip', '-n', ns, *args)
             ip('link', 'set', 'lo', 'up')
+            # Where that is refused, _settle() waits.
+            h.sh('sh', '-c', 'echo 0 >/proc/sys/net/ipv6/conf/'
+                 f'{h.dev}/accept_dad', check=False)
             ip('link', 'set', h.dev, 'mtu', self.mtu, 'up')
             ip('addr', 'add', h.ip4 + '/24', 'dev', h.dev)
             ip('addr', 'add', h.ip6 + '/64', 'dev', h.dev, 'nodad')
         self._settle()
 
     def _settle(self):
-        """Link-local addresses are tentative for a second or two."""
+        """Link-local addresses are tentative for a second or two, unless
+        nothing looks for duplicates."""
         end = time.monotonic() + 5
         while time.monotonic() < end:
             if not any('tentative' in sh('ip', '-n', h.ns, '-6', 'addr')

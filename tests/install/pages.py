@@ -6,7 +6,7 @@
 
 Environment variables: those that the code reads, the table in urnic(7) and the
 table in README.md.  Functions and structures: include/urnic.h and its pages of
-section 3.
+section 3.  Checks of `urnic doctor`: the code and urnic(1).
 """
 
 import glob
@@ -155,7 +155,23 @@ def check_functions(source):
                              section(page, 'ERRORS'), re.M)), 'its page'))
 
 
+def check_doctor(source):
+    """The names of the checks of `urnic doctor`."""
+    code = ''.join(read(path) for path in
+                   glob.glob(os.path.join(source, 'tools', 'doctor*.c')))
+    names = set(re.findall(r'ur_doctor_add\(\s*d,\s*UR_DOCTOR_\w+,\s*"([^"]+)"',
+                           code))
+    names |= set(re.search(r'check = rx \? "([^"]+)" : "([^"]+)"',
+                           code).groups())
+    page = read(source, 'docs', 'man', 'urnic.1')
+    listed = re.search(r'^\.B check\n\(([^)]*)\)', page, re.M).group(1)
+    same('checks of doctor', (names, 'the code'),
+         (set(listed.replace('\\-', '-').replace(',', ' ').split()),
+          'urnic(1)'))
+
+
 def main():
+    check_doctor(sys.argv[1])
     check_environment(sys.argv[1])
     check_functions(sys.argv[1])
 

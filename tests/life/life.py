@@ -105,7 +105,7 @@ def kill_pingpong(env):
     time.sleep(0.5)
     s.signal(signal.SIGKILL)
     try:
-        c.wait(8)
+        c.wait(5)
         return c
     except Failure:
         c.end()
@@ -114,9 +114,14 @@ def kill_pingpong(env):
 
 def kill_pingpong_server(env):
     """The distribution's program prints the cause."""
-    c = kill_pingpong(env) or kill_pingpong(env) or kill_pingpong(env)
-    if not c:
-        raise Failure('three clients did not notice that the server died')
+    # Up to half of the clients wait on a busy machine, where the server's thread
+    # may not run between its acknowledgement and its answer.
+    for _ in range(8):
+        c = kill_pingpong(env)
+        if c:
+            break
+    else:
+        raise Failure('eight clients did not notice that the server died')
     if 'transport retry counter exceeded' not in c.text():
         raise Failure(c.describe())
     new_pair_works(env)

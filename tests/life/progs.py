@@ -16,14 +16,17 @@ IMPORT = ('malloc', 'file', 'odp', 'null', 'dm', 'dereg', 'dereg-file',
           'halt', 'rereg', 'end', 'death', 'user', 'netns')
 WINDOWS = ('type1', 'type2', 'refused', 'faults', 'unaligned', 'destroyed',
            'extended')
+UMR = ('data', 'invalid', 'dead', 'dead-own', 'split', 'send', 'ext',
+       'ext-split')
 LEAVE = {'return': 0, 'exit': 0, '_exit': 0, 'thread': 0, 'close': 0,
          'abort': -6}
 
 
-def pair(prog, args, gid='v4', timeout=120, wire=False):
+def pair(prog, args, gid='v4', timeout=120, wire=False, lanes=1):
     def run(env):
         port = env.port()
         base = ['env', 'URNIC_SHM=0'] if wire else []
+        base += ['env', f'URNIC_LANES={lanes}'] if lanes > 1 else []
         base += [env.prog(prog), '-p', port] + words(args)
         env.pair(base + ['-g', env.gid(env.a, gid)],
                  base + ['-g', env.gid(env.b, gid), env.a.ip4],
@@ -60,6 +63,14 @@ def alone(prog, args, code=0, timeout=60, wire=False):
     return run
 
 
+def lanes(prog, args):
+    """With queue pairs on several lanes."""
+    def run(env):
+        env.call(env.a, 'env', 'URNIC_LANES=4', env.prog(prog), *words(args),
+                 timeout=60)
+    return run
+
+
 def memcheck(args, code):
     """Under valgrind, whose exit code tells whether it reported errors."""
     def run(env):
@@ -90,10 +101,32 @@ def exp_verbs(device):
     return run
 
 
+def exp_atomics(device, args, wire=False):
+    def run(env):
+        port = env.port()
+        base = ['env', f'URNIC_RDMACM_DEVICE={device}']
+        base += ['URNIC_SHM=0'] if wire else []
+        base += [env.prog('exp_atomics'), '-p', port] + words(args)
+        env.pair(base, base + [env.a.ip4], port=port)
+    return run
+
+
 def windows(device, what):
     def run(env):
         env.call(env.a, 'env', f'URNIC_RDMACM_DEVICE={device}',
                  env.prog('windows'), env.a.ip4, what)
+    return run
+
+
+def umr(device, mode, wire=False):
+    """Two processes, with a key over a list of regions on either side."""
+    def run(env):
+        port = env.port()
+        base = ['env', f'URNIC_RDMACM_DEVICE={device}',
+                f'URNIC_SHM={0 if wire else 1}', env.prog('umr'),
+                '-p', port, '-M', mode]
+        env.pair(base, base + [env.a.ip4],
+                 port=port, timeout=120)
     return run
 
 
@@ -102,6 +135,14 @@ CASES = [
     Case('4000-qps', pair('many_qps', '-q 4000 -n 2'), full=True),
     Case('event-pingpong', pair('event_pingpong', '-n 20000')),
     Case('event-pingpong-v6', pair('event_pingpong', '-n 2000', 'v6')),
+    *[Case(f'event-{mode}{way}', pair('event_pingpong', f'-n 20000 -M {mode}',
+                                      wire=bool(way)))
+      for mode in ('poll', 'epoll', 'edge', 'channels')
+      for way in ('', '-by-wire')],
+    *[Case(f'event-{mode}-lanes{way}',
+           pair('event_pingpong', f'-n 10000 -q 4 -M {mode}', wire=bool(way),
+                lanes=2))
+      for mode in ('edge', 'channels') for way in ('', '-by-wire')],
     Case('event-pingpong-1000000',
          pair('event_pingpong', '-n 1000000', timeout=600), full=True),
     Case('verify', pair('verify', '-n 300')),
@@ -127,6 +168,16 @@ CASES = [
     Case('exp-types', alone('exp_types', '')),
     Case('exp-verbs', alone('exp_verbs', '')),
     Case('exp-verbs-by-wire', alone('exp_verbs', '', wire=True)),
+    Case('cross-chain', alone('cross', '-M chain', wire=True)),
+    Case('cross-events', alone('cross', '-M events -n 300', wire=True)),
+    Case('cross-uc', alone('cross', '-M uc')),
+    Case('cross-uc-by-wire', alone('cross', '-M uc', wire=True)),
+    Case('cross-errors', alone('cross', '-M errors')),
+    Case('cross-threads', alone('cross', '-M threads')),
+    Case('cross-lanes', lanes('cross', '-M chain')),
+    Case('cross-lanes-events', lanes('cross', '-M events -n 300')),
+    Case('cross-lanes-errors', lanes('cross', '-M errors')),
+    Case('cross-lanes-threads', lanes('cross', '-M threads')),
     Case('misuse', alone('misuse', '')),
     Case('old-abi', alone('old_abi', '')),
     Case('threads', alone('threads', '')),
@@ -167,6 +218,21 @@ CASES += [Case(f'windows-{what}-{device}', windows(device, what))
           for what in WINDOWS for device in ('urnic0', 'urniw0')]
 CASES += [Case(f'exp-verbs-{device}', exp_verbs(device))
           for device in ('urnic0', 'urniw0')]
+CASES += [Case(f'exp-atomics{mode}-{device}', exp_atomics(device, args))
+          for device in ('urnic0', 'urniw0')
+          for mode, args in (('', ''), ('-key', '-M key'),
+                             ('-align', '-M align'))]
+CASES += [Case(f'exp-atomics{mode}-by-wire', exp_atomics('urnic0', args, True))
+          for mode, args in (('', ''), ('-key', '-M key'),
+                             ('-align', '-M align'))]
+CASES += [Case(f'umr-{mode}{way}', umr('urnic0', mode, bool(way)))
+          for mode in UMR for way in ('', '-by-wire')]
+CASES += [Case(f'umr-{mode}-urniw0', umr('urniw0', mode)) for mode in UMR]
+CASES += [Case('dc-refused', alone('dc', '-M refused'))]
+CASES += [Case(f'dc-{mode}', pair('dc', f'-M {mode} {args}'.rstrip()))
+          for mode, args in (('data', ''), ('keys', '-n 100'),
+                             ('destroy', ''), ('killed', ''))]
+CASES += [Case('dc-2000-targets', pair('dc', '-M turns -q 2000 -n 1'))]
 CASES += [Case('flush-and-atomic-write', windows('urnic0', 'placed'))]
 CASES += [Case(f'shared-{mode}', alone('shared', f'-M {mode}'))
           for mode in ('xrc', 'tags', 'limits')]

@@ -7,6 +7,7 @@ import re
 import tempfile
 import time
 
+from harness import clock
 from harness.env import Case
 from harness.proc import Failure, Proc
 
@@ -28,8 +29,9 @@ class File:
 
     def proc(self, env, host, *argv):
         """Start a program that has these devices."""
-        return Proc(host.wrap(['env', f'URNIC_CONFIG={self.name}', env.urnic,
-                               'run', '--'] + [str(a) for a in argv]))
+        argv = ['env', f'URNIC_CONFIG={self.name}', env.urnic, 'run',
+                '--'] + [str(a) for a in argv]
+        return Proc(host.wrap(argv), clock.environ(env.progs, argv))
 
     def call(self, env, host, *argv, timeout=30, code=0):
         p = self.proc(env, host, *argv)

@@ -6,6 +6,7 @@ kernel's netem is not everywhere.
 """
 
 from harness.env import Case, Failure, words
+from apps.demos import collectives
 from apps.perftest import check_table
 from apps.pingpong import check
 from apps.rsocket import stream
@@ -88,6 +89,38 @@ def compare(percent, name, *args):
     return run
 
 
+def exp_atomics(device, percent):
+    def run(env):
+        lossy(env, percent)
+        port = env.port()
+        base = ['env', f'URNIC_RDMACM_DEVICE={device}',
+                env.prog('exp_atomics'), '-p', port]
+        env.pair(base, base + [env.a.ip4], port=port, timeout=120)
+        check_dropped(env)
+    return run
+
+
+def umr(percent):
+    """Keys over lists of regions: responses and WRITEs are sent again."""
+    def run(env):
+        lossy(env, percent)
+        port = env.port()
+        base = ['env', 'URNIC_RDMACM_DEVICE=urnic0', env.prog('umr'), '-p',
+                port, '-n', '100']
+        env.pair(base, base + [env.a.ip4], port=port, timeout=120)
+        check_dropped(env)
+    return run
+
+
+def adapter_alone(percent):
+    """Cross-channel requests: all-reduces; their results are compared."""
+    def run(env):
+        lossy(env, percent)
+        collectives('urnic0-sockets', '-i 40')(env)
+        check_dropped(env)
+    return run
+
+
 def check_dropped(env):
     """The filter is in place: a test of loss without loss proves nothing."""
     for h in env.place.hosts:
@@ -106,7 +139,17 @@ for percent in (1, 5):
                    full, 'veth') for i, (prog, args) in enumerate(PERFTEST)]
     CASES += [Case(f'rsocket-{i}-{percent}%', rsocket(prog, percent), full,
                    'veth') for i, prog in enumerate(RSOCKET)]
+    CASES += [Case(f'exp-atomics-{device}-{percent}%',
+                   exp_atomics(device, percent), full, 'veth')
+              for device in ('urnic0', 'urniw0')]
+    CASES.append(Case(f'umr-{percent}%', umr(percent), full, 'veth'))
     CASES.append(Case(f'verify-{percent}%', compare(
         percent, 'verify', '-n', '200', '-s', '262144'), full, 'veth'))
+    CASES.append(Case(f'collectives-{percent}%', adapter_alone(percent), full,
+                      'veth'))
+    CASES += [Case(f'dc-{mode}-{percent}%', compare(
+        percent, 'dc', '-M', mode), full, 'veth') for mode in ('data', 'keys')]
+    CASES.append(Case(f'dc-1000-targets-{percent}%', compare(
+        percent, 'dc', '-M', 'turns', '-q', '1000', '-n', '1'), full, 'veth'))
     CASES.append(Case(f'xrc-{percent}%', compare(
         percent, 'xrc_procs', '-M', 'data', '-n', '400'), full, 'veth'))

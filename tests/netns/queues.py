@@ -160,7 +160,8 @@ def shared_queues(n, **link):
             want = ['urnicd-port'] + [f'urnicd-port.{q}' for q in range(1, n)]
             if told != want:
                 raise Failure(f'threads are {told}')
-            running = start_bw(j, [env.port() for _ in range(n)], 4000)
+            # Enough that the first still runs when the last one has started.
+            running = start_bw(j, [env.port() for _ in range(n)], 40000)
             try:
                 spread = wait_spread(env, n, running)
                 wait_all(running)
@@ -190,7 +191,7 @@ def shared_queues_killed(env):
     """Clients of all threads are killed during traffic, repeatedly; urnicd
     keeps nothing of them, and serves the others."""
     with Joined(env, 'urnicd', 'urnicd', queues=2) as j:
-        stay = start_bw(j, [env.port()], 30000)
+        stay = start_bw(j, [env.port()], 100000)
         try:
             for _ in range(3):
                 go = start_bw(j, [env.port() for _ in range(3)], 1000000)

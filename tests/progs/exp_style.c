@@ -6,6 +6,7 @@
  */
 /* NOLINTNEXTLINE(readability-identifier-naming): a name of others */
 #define htonll(x) of_another_header(x)
+#include <errno.h>
 #include <infiniband/arch.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
@@ -96,7 +97,10 @@ static void cross_channel(struct ibv_cq *cq)
 	tasks[1].task_type = IBV_EXP_TASK_SEND;
 	tasks[1].item.qp = mq;
 	tasks[1].item.send_wr = &wait;
-	must(!ibv_exp_post_task(ctx, tasks, &bad), "tasks");
+	/* The queue pairs are not connected. */
+	must(ibv_exp_post_task(ctx, tasks, &bad) == EINVAL && bad == tasks,
+	     "tasks");
+	must(!ibv_destroy_qp(managed) && !ibv_destroy_qp(mq), "queue pairs");
 }
 
 /* A key over two pieces of a region. */
@@ -138,11 +142,13 @@ static void umr(struct ibv_cq *cq, struct ibv_mr *mr)
 	wr.ext_op.umr.base_addr = (uintptr_t)mr->addr;
 	wr.ext_op.umr.num_mrs = 2;
 	wr.ext_op.umr.mem_list.mem_reg_list = pieces;
-	must(!ibv_exp_post_send(qp, &wr, &bad), "fill");
+	/* The queue pair is not connected. */
+	must(ibv_exp_post_send(qp, &wr, &bad) && bad == &wr, "fill");
 	wr.exp_opcode = IBV_EXP_WR_UMR_INVALIDATE;
-	must(!ibv_exp_post_send(qp, &wr, &bad), "invalidate");
+	must(ibv_exp_post_send(qp, &wr, &bad) && bad == &wr, "invalidate");
 	must(!ibv_exp_dealloc_mkey_list_memory(wr.ext_op.umr.memory_objects),
 	     "list");
+	must(!ibv_destroy_qp(qp) && !ibv_dereg_mr(key), "destroy");
 }
 
 static void masked_atomics(struct ibv_qp *qp, struct ibv_mr *mr)
@@ -166,15 +172,86 @@ static void masked_atomics(struct ibv_qp *qp, struct ibv_mr *mr)
 	swap->compare_val = 1;
 	swap->swap_mask = 0xff;
 	swap->swap_val = 2;
-	must(!ibv_exp_post_send(qp, &wr, &bad), "masked compare and swap");
+	/* The queue pair is not connected. */
+	must(ibv_exp_post_send(qp, &wr, &bad) && bad == &wr,
+	     "masked compare and swap");
 	wr.exp_opcode = IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD;
 	add->add_val = 1;
 	add->field_boundary = 1ull << 31;
-	must(!ibv_exp_post_send(qp, &wr, &bad), "masked fetch and add");
+	must(ibv_exp_post_send(qp, &wr, &bad) && bad == &wr,
+	     "masked fetch and add");
 }
 
-static void dc(struct ibv_cq *cq, struct ibv_srq *srq, struct ibv_ah *ah)
+static void dci_to_rts(struct ibv_qp *dci, const struct ibv_ah_attr *to)
 {
+	struct ibv_exp_qp_attr attr = { .qp_state = IBV_QPS_INIT,
+					.port_num = 1,
+					.dct_key = 0x1234 };
+
+	must(!ibv_exp_modify_qp(dci, &attr,
+				IBV_EXP_QP_STATE | IBV_EXP_QP_PKEY_INDEX |
+					IBV_EXP_QP_PORT | IBV_EXP_QP_DC_KEY),
+	     "initiator to INIT");
+	attr.qp_state = IBV_QPS_RTR;
+	attr.path_mtu = IBV_MTU_1024;
+	attr.ah_attr = *to;
+	must(!ibv_exp_modify_qp(dci, &attr,
+				IBV_EXP_QP_STATE | IBV_EXP_QP_AV |
+					IBV_EXP_QP_PATH_MTU),
+	     "initiator to RTR");
+	attr.qp_state = IBV_QPS_RTS;
+	attr.timeout = 14;
+	attr.retry_cnt = 7;
+	attr.max_rd_atomic = (uint8_t)dattr.max_dc_req_rd_atom;
+	must(!ibv_exp_modify_qp(dci, &attr,
+				IBV_EXP_QP_STATE | IBV_EXP_QP_TIMEOUT |
+					IBV_EXP_QP_RETRY_CNT |
+					IBV_EXP_QP_RNR_RETRY |
+					IBV_EXP_QP_MAX_QP_RD_ATOMIC),
+	     "initiator to RTS");
+}
+
+static void dc_send(struct ibv_qp *dci, struct ibv_ah *ah, uint32_t number,
+		    uint64_t key)
+{
+	struct ibv_exp_send_wr wr, *bad;
+
+	memset(&wr, 0, sizeof(wr));
+	wr.exp_opcode = IBV_EXP_WR_SEND;
+	wr.exp_send_flags = IBV_EXP_SEND_SIGNALED;
+	wr.dc.ah = ah;
+	wr.dc.dct_number = number;
+	wr.dc.dct_access_key = key;
+	must(!ibv_exp_post_send(dci, &wr, &bad), "send");
+}
+
+/* A request with a wrong key, to a target of this process */
+static void dc_violation(struct ibv_cq *cq, struct ibv_exp_dct *dct,
+			 struct ibv_qp *dci, struct ibv_ah *ah)
+{
+	struct ibv_exp_dct_attr got = { .comp_mask = 0 };
+	struct ibv_exp_arm_attr arm = { .comp_mask = 0 };
+	struct ibv_async_event event;
+	struct ibv_exp_wc wc;
+
+	must(!ibv_exp_arm_dct(dct, &arm), "arm");
+	dc_send(dci, ah, dct->dct_num, 0x4321);
+	must(!ibv_get_async_event(ctx, &event), "event");
+	must((int)event.event_type == IBV_EXP_EVENT_DCT_KEY_VIOLATION, "type");
+	ibv_ack_async_event(&event);
+	while (!ibv_exp_poll_cq(cq, 1, &wc, sizeof(wc)))
+		;
+	must(wc.status == IBV_WC_REM_ACCESS_ERR, "status");
+	must(!ibv_exp_query_dct(dct, &got), "query");
+	must(got.state == IBV_EXP_DCT_STATE_ACTIVE, "state");
+	must(got.key_violations > 0, "violations");
+}
+
+static void dc(struct ibv_cq *cq)
+{
+	struct ibv_srq_init_attr sattr = { .attr = { .max_wr = 16,
+						     .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(pd, &sattr);
 	struct ibv_exp_dct_init_attr dctattr = {
 		.pd = pd,
 		.cq = cq,
@@ -188,41 +265,25 @@ static void dc(struct ibv_cq *cq, struct ibv_srq *srq, struct ibv_ah *ah)
 		.hop_limit = 1,
 		.inline_size = 0,
 	};
-	struct ibv_exp_qp_attr attr = { .qp_state = IBV_QPS_INIT,
-					.port_num = 1,
-					.dct_key = 0x1234 };
-	struct ibv_exp_dct_attr got = { .comp_mask = 0 };
-	struct ibv_exp_arm_attr arm = { .comp_mask = 0 };
+	struct ibv_ah_attr aattr = { .is_global = 1, .port_num = 1 };
 	struct ibv_exp_dc_info_ent info[4];
-	struct ibv_async_event event;
-	struct ibv_exp_send_wr wr, *bad;
 	struct ibv_exp_dct *dct;
+	struct ibv_ah *ah;
 	struct ibv_qp *dci;
 
 	if (!has(IBV_EXP_DEVICE_DC_TRANSPORT, "DC"))
 		return;
+	must(!ibv_query_gid(ctx, 1, 0, &aattr.grh.dgid), "address");
+	ah = ibv_create_ah(pd, &aattr);
 	dct = ibv_exp_create_dct(ctx, &dctattr);
 	dci = make_qp(cq, IBV_EXP_QPT_DC_INI, 0);
-	must(dct && dci && !ibv_exp_arm_dct(dct, &arm), "DC target");
-	must(!ibv_exp_modify_qp(dci, &attr,
-				IBV_EXP_QP_STATE | IBV_EXP_QP_PKEY_INDEX |
-					IBV_EXP_QP_PORT | IBV_EXP_QP_DC_KEY),
-	     "initiator");
-	memset(&wr, 0, sizeof(wr));
-	wr.exp_opcode = IBV_EXP_WR_SEND;
-	wr.dc.ah = ah;
-	wr.dc.dct_number = dct->dct_num;
-	wr.dc.dct_access_key = 0x1234;
-	must(!ibv_exp_post_send(dci, &wr, &bad), "send");
-	must(ibv_exp_poll_dc_info(ctx, info, 4, 1) >= 0, "DC info");
-	if (!ibv_get_async_event(ctx, &event)) {
-		if ((int)event.event_type == IBV_EXP_EVENT_DCT_KEY_VIOLATION)
-			printf("a wrong key\n");
-		ibv_ack_async_event(&event);
-	}
-	must(!ibv_exp_query_dct(dct, &got), "query");
-	must(got.state == IBV_EXP_DCT_STATE_ACTIVE, "state");
-	must(!ibv_exp_destroy_dct(dct), "destroy");
+	must(ah && dct && dci, "DC target");
+	dci_to_rts(dci, &aattr);
+	dc_violation(cq, dct, dci, ah);
+	if (has(IBV_EXP_DEVICE_DC_INFO, "DC info"))
+		must(ibv_exp_poll_dc_info(ctx, info, 4, 1) >= 0, "DC info");
+	must(!ibv_destroy_qp(dci) && !ibv_exp_destroy_dct(dct), "destroy");
+	must(!ibv_destroy_ah(ah) && !ibv_destroy_srq(srq), "destroy");
 }
 
 int main(void)
@@ -254,7 +315,7 @@ int main(void)
 	cross_channel(cq);
 	umr(cq, mr);
 	masked_atomics(qp, mr);
-	dc(cq, NULL, NULL);
+	dc(cq);
 	must(ibv_exp_poll_cq(cq, 4, wc, sizeof(wc[0])) == 0, "poll");
 	must(!ibv_destroy_qp(qp) && !ibv_dereg_mr(mr), "destroy");
 	must(!ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd), "destroy");

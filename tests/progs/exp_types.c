@@ -3,6 +3,7 @@
  * The experimental verbs on UD and XRC, within this process: created, modified,
  * posted to and polled by them alone.  -M ud or -M xrc runs one of the two.
  */
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -46,11 +47,13 @@ static struct ibv_exp_wc received(void)
 	return one.wr_id == 2 ? one : two;
 }
 
-static struct ibv_qp *create(enum ibv_qp_type type, struct ibv_xrcd *xrcd)
+static struct ibv_qp *create_with(enum ibv_qp_type type, struct ibv_xrcd *xrcd,
+				  uint32_t flags)
 {
 	struct ibv_exp_qp_init_attr init = {
 		.qp_type = type,
 		.comp_mask = IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS,
+		.exp_create_flags = flags,
 	};
 	struct ibv_qp *qp;
 
@@ -63,13 +66,18 @@ static struct ibv_qp *create(enum ibv_qp_type type, struct ibv_xrcd *xrcd)
 		init.send_cq = cq;
 		init.recv_cq = type == IBV_QPT_UD ? cq : NULL;
 		init.cap.max_send_wr = 16;
-		init.cap.max_send_sge = 1;
+		init.cap.max_send_sge = 2;
 		init.cap.max_recv_wr = type == IBV_QPT_UD ? 16 : 0;
 		init.cap.max_recv_sge = type == IBV_QPT_UD ? 1 : 0;
 	}
 	qp = ibv_exp_create_qp(dev.ctx, &init);
 	VT_TRUE(qp);
 	return qp;
+}
+
+static struct ibv_qp *create(enum ibv_qp_type type, struct ibv_xrcd *xrcd)
+{
+	return create_with(type, xrcd, 0);
 }
 
 /* ---- UD ---- */
@@ -181,6 +189,15 @@ static void xrc_start(struct ibv_qp *qp)
 					  IBV_EXP_QP_MAX_QP_RD_ATOMIC) == 0);
 }
 
+static void xrc_receive(struct ibv_srq *srq)
+{
+	struct ibv_sge sge = piece(4096, 512);
+	struct ibv_recv_wr *bad,
+		wr = { .wr_id = 2, .sg_list = &sge, .num_sge = 1 };
+
+	VT_TRUE(ibv_post_srq_recv(srq, &wr, &bad) == 0);
+}
+
 static struct ibv_srq *xrc_queue(struct ibv_xrcd *xrcd, uint32_t *number)
 {
 	struct ibv_srq_init_attr_ex init = {
@@ -193,14 +210,48 @@ static struct ibv_srq *xrc_queue(struct ibv_xrcd *xrcd, uint32_t *number)
 		.xrcd = xrcd,
 	};
 	struct ibv_srq *srq = ibv_create_srq_ex(dev.ctx, &init);
-	struct ibv_sge sge = piece(4096, 512);
-	struct ibv_recv_wr *bad,
-		wr = { .wr_id = 2, .sg_list = &sge, .num_sge = 1 };
 
 	VT_TRUE(srq);
 	VT_TRUE(ibv_get_srq_num(srq, number) == 0);
-	VT_TRUE(ibv_post_srq_recv(srq, &wr, &bad) == 0);
+	xrc_receive(srq);
 	return srq;
+}
+
+/* The sum of two operands, as a message to the SRQ. */
+static void check_calculation(struct ibv_xrcd *xrcd, struct ibv_srq *srq,
+			      uint32_t number)
+{
+	struct ibv_qp *from = create_with(IBV_QPT_XRC_SEND, NULL,
+					  IBV_EXP_QP_CREATE_CROSS_CHANNEL);
+	struct ibv_qp *to = create(IBV_QPT_XRC_RECV, xrcd);
+	uint64_t *in = mr->addr, *out = in + 512;
+	struct ibv_sge sge[2] = { piece(0, 16), piece(16, 16) };
+	struct ibv_exp_send_wr *bad, wr = {
+		.wr_id = 1,
+		.sg_list = sge,
+		.num_sge = 2,
+		.exp_opcode = IBV_EXP_WR_SEND,
+		.exp_send_flags =
+			IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_WITH_CALC,
+		.op.calc = { .calc_op = IBV_EXP_CALC_OP_ADD,
+			     .data_type = IBV_EXP_CALC_DATA_TYPE_UINT,
+			     .data_size = IBV_EXP_CALC_DATA_SIZE_64_BIT },
+		.xrc_remote_srq_num = number,
+	};
+	struct ibv_exp_wc wc;
+
+	xrc_connect(to, from->qp_num, true);
+	xrc_connect(from, to->qp_num, false);
+	xrc_start(from);
+	xrc_receive(srq);
+	in[0] = htobe64(40);
+	in[2] = htobe64(2);
+	VT_TRUE(ibv_exp_post_send(from, &wr, &bad) == 0);
+	wc = received();
+	VT_TRUE(wc.exp_opcode == IBV_EXP_WC_RECV && wc.byte_len == 16);
+	VT_TRUE(wc.srq == srq && be64toh(out[0]) == 42 && out[1] == 0);
+	VT_TRUE(ibv_destroy_qp(from) == 0);
+	VT_TRUE(ibv_destroy_qp(to) == 0);
 }
 
 static void check_xrc(void)
@@ -241,6 +292,7 @@ static void check_xrc(void)
 	VT_TRUE(ibv_exp_post_send(from, &wr, &bad) == 0);
 	wc = next();
 	VT_TRUE(wc.wr_id == 9 && wc.qp == from);
+	check_calculation(xrcd, srq, wr.xrc_remote_srq_num);
 	VT_TRUE(ibv_destroy_qp(from) == 0);
 	VT_TRUE(ibv_destroy_qp(to) == 0);
 	VT_TRUE(ibv_destroy_srq(srq) == 0);

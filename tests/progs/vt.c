@@ -73,7 +73,7 @@ void vt_args(struct vt_args *a, int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "p:g:a:n:s:q:u:y:m:M:F")) != -1) {
+	while ((c = getopt(argc, argv, "p:g:a:n:s:q:u:y:m:i:M:F")) != -1) {
 		switch (c) {
 		case 'p':
 			a->port = number(optarg);
@@ -102,6 +102,9 @@ void vt_args(struct vt_args *a, int argc, char **argv)
 		case 'm':
 			a->mtu = number(optarg);
 			break;
+		case 'i':
+			a->ib_port = number(optarg);
+			break;
 		case 'M':
 			a->mode = optarg;
 			break;
@@ -116,13 +119,13 @@ void vt_args(struct vt_args *a, int argc, char **argv)
 }
 
 /* The first GID that is not empty. */
-static int first_gid(struct vt_dev *d)
+static int first_gid(struct vt_dev *d, uint8_t ib_port)
 {
 	static const union ibv_gid zero;
 	union ibv_gid gid;
 
 	for (int i = 0; i < d->port.gid_tbl_len; i++) {
-		if (ibv_query_gid(d->ctx, 1, i, &gid) == 0 &&
+		if (ibv_query_gid(d->ctx, ib_port, i, &gid) == 0 &&
 		    memcmp(&gid, &zero, sizeof(gid)) != 0)
 			return i;
 	}
@@ -131,6 +134,12 @@ static int first_gid(struct vt_dev *d)
 
 void vt_dev_open(struct vt_dev *d, int gid_index)
 {
+	vt_dev_open_port(d, gid_index, 1);
+}
+
+void vt_dev_open_port(struct vt_dev *d, int gid_index, int ib_port)
+{
+	uint8_t port = (uint8_t)ib_port;
 	int count = 0;
 	struct ibv_device **list = ibv_get_device_list(&count);
 
@@ -138,11 +147,11 @@ void vt_dev_open(struct vt_dev *d, int gid_index)
 	d->ctx = ibv_open_device(list[0]);
 	VT_TRUE(d->ctx);
 	ibv_free_device_list(list);
-	VT_TRUE(ibv_query_port(d->ctx, 1, &d->port) == 0);
+	VT_TRUE(ibv_query_port(d->ctx, port, &d->port) == 0);
 	d->pd = ibv_alloc_pd(d->ctx);
 	VT_TRUE(d->pd);
-	d->gid_index = gid_index < 0 ? first_gid(d) : gid_index;
-	VT_TRUE(ibv_query_gid(d->ctx, 1, d->gid_index, &d->gid) == 0);
+	d->gid_index = gid_index < 0 ? first_gid(d, port) : gid_index;
+	VT_TRUE(ibv_query_gid(d->ctx, port, d->gid_index, &d->gid) == 0);
 }
 
 void vt_dev_close(struct vt_dev *d)

@@ -45,6 +45,7 @@ struct vt_args {
 	int timeout;	  /* -u: ACK timeout code */
 	int retry;	  /* -y */
 	int mtu;	  /* -m: bytes; 0: the largest */
+	int ib_port;	  /* -i: of the device */
 	const char *mode; /* -M: what to do, per program */
 	bool full;	  /* -F */
 };
@@ -60,8 +61,9 @@ struct vt_dev {
 	int gid_index;
 };
 
-/* Open the first device. */
+/* Open the first device, on its first port or another one. */
 void vt_dev_open(struct vt_dev *d, int gid_index);
+void vt_dev_open_port(struct vt_dev *d, int gid_index, int ib_port);
 void vt_dev_close(struct vt_dev *d);
 
 /* Once the other side has come as far: all of them go, and the connection. */

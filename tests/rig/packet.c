@@ -53,6 +53,8 @@ bool rig_pkt_input(struct rig_lane *l, const struct rig_pkt *p, uint64_t now_ns)
 	struct ur_rx rx = { .len = p->len,
 			    .sport = p->sport,
 			    .index = p->index,
+			    .tclass = p->tclass,
+			    .scope_id = p->scope_id,
 			    .hop_limit = 64 };
 	uint8_t *copy = malloc(p->len ? p->len : 1);
 	bool heard;
@@ -102,5 +104,7 @@ bool rig_burst_pkt(const struct ur_burst *t, uint32_t i, struct rig_pkt *p)
 	memcpy(p->dst, t->dst, 16);
 	p->sport = t->sport;
 	p->index = (uint16_t)i;
+	p->tclass = t->tclass;
+	p->scope_id = t->scope_id;
 	return true;
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/masked.h"
 #include "rig/rig.h"
 
 static uint32_t total(const struct ur_sge *sge, uint32_t n)
@@ -49,7 +50,7 @@ static void wqe_remote(struct ur_swqe *w, const struct rig_wr *wr, bool ud)
 		return;
 	}
 	w->wr.rdma.srqn = wr->srqn;
-	if (wr->opcode == UR_WR_CMP_SWP || wr->opcode == UR_WR_FETCH_ADD) {
+	if (ur_swqe_is_atomic(w)) {
 		w->wr.atomic.remote_addr = wr->remote_addr;
 		w->wr.atomic.rkey = wr->rkey;
 		w->wr.atomic.compare_add = wr->compare_add;
@@ -80,6 +81,10 @@ int rig_post_send(struct ur_qp *qp, const struct rig_wr *wr)
 			w->flags |= UR_SEND_SIGNALED;
 		wqe_data(w, wr);
 		wqe_remote(w, wr, qp->type == UR_QPT_UD);
+		if (ur_swqe_is_masked(w))
+			*ur_swqe_masked(&qp->sq, w) = *wr->masked;
+		if (qp->dc)
+			*ur_qp_dc_target(qp, qp->sq.staged - 1) = *wr->dc;
 		ur_sq_commit(&qp->sq);
 	}
 	ur_latch_unlock(&qp->sq.lock);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "rig/rig.h"
+#include "core/masked.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -150,6 +151,7 @@ void rig_qp_create(struct rig_lane *l, struct ur_qp *qp,
 	init->xrcd = &l->host->xrcd;
 	init->async = &l->host->async;
 	init->object = qp;
+	init->max_atomic_arg = UR_MASKED_MAX;
 	RIG_CHECK(ur_qp_init(qp, init) == 0);
 	qp->mrs = &l->host->mrs;
 	RIG_CHECK(ur_roce_qp_attach(l->roce, qp) == 0);
@@ -180,7 +182,9 @@ int rig_qp_init(struct rig_lane *l, struct ur_qp *qp, const struct rig_link *k,
 				   .qkey = k->qkey };
 	uint32_t mask = UR_QP_STATE | UR_QP_PKEY_INDEX | UR_QP_PORT;
 
-	mask |= qp->type == UR_QPT_UD ? UR_QP_QKEY : UR_QP_ACCESS_FLAGS;
+	mask |= qp->type == UR_QPT_UD	    ? UR_QP_QKEY
+		: qp->type == UR_QPT_DC_INI ? UR_QP_DC_KEY
+					    : UR_QP_ACCESS_FLAGS;
 	return ur_roce_qp_modify(l->roce, qp, &attr, mask, now_ns);
 }
 
@@ -199,8 +203,11 @@ int rig_qp_rtr(struct rig_lane *l, struct ur_qp *qp, const struct rig_link *k,
 	int err;
 
 	rig_av(&attr.av, k->src, k->dst);
+	attr.av.tclass = k->tclass;
 	attr.av.is_local = k->is_local;
-	if (qp->type != UR_QPT_UD)
+	if (qp->type == UR_QPT_DC_INI)
+		mask |= UR_QP_AV | UR_QP_PATH_MTU;
+	else if (qp->type != UR_QPT_UD)
 		mask |= UR_QP_AV | UR_QP_PATH_MTU | UR_QP_DEST_QPN |
 			UR_QP_RQ_PSN;
 	if (qp->type == UR_QPT_RC || qp->type == UR_QPT_XRC_RECV)
@@ -222,14 +229,36 @@ int rig_qp_rts(struct rig_lane *l, struct ur_qp *qp, const struct rig_link *k,
 		.rnr_retry = k->rnr_retry,
 		.max_rd_atomic = k->max_rd_atomic,
 	};
-	uint32_t mask = UR_QP_STATE | UR_QP_SQ_PSN;
+	uint32_t mask = UR_QP_STATE;
 
+	if (qp->type != UR_QPT_DC_INI)
+		mask |= UR_QP_SQ_PSN;
 	if (qp->type == UR_QPT_XRC_RECV)
 		mask |= UR_QP_TIMEOUT;
-	if (qp->type == UR_QPT_RC || qp->type == UR_QPT_XRC_SEND)
+	if (qp->type == UR_QPT_RC || qp->type == UR_QPT_XRC_SEND ||
+	    qp->type == UR_QPT_DC_INI)
 		mask |= UR_QP_TIMEOUT | UR_QP_RETRY_CNT | UR_QP_RNR_RETRY |
 			UR_QP_MAX_QP_RD_ATOMIC;
 	return ur_roce_qp_modify(l->roce, qp, &attr, mask, now_ns);
+}
+
+void rig_dct_activate(struct rig_lane *l, struct ur_qp *qp,
+		      const struct rig_link *k, uint64_t now_ns)
+{
+	struct ur_qp_attr attr = { .state = UR_QPS_RTR,
+				   .port_num = 1,
+				   .access = k->access,
+				   .path_mtu = k->path_mtu,
+				   .min_rnr_timer = k->min_rnr_timer,
+				   .dc_key = k->dc_key };
+
+	rig_av(&attr.av, k->src, k->src);
+	RIG_CHECK(ur_roce_qp_modify(l->roce, qp, &attr,
+				    UR_QP_STATE | UR_QP_PKEY_INDEX |
+					    UR_QP_PORT | UR_QP_ACCESS_FLAGS |
+					    UR_QP_AV | UR_QP_PATH_MTU |
+					    UR_QP_MIN_RNR_TIMER | UR_QP_DC_KEY,
+				    now_ns) == 0);
 }
 
 void rig_qp_connect(struct rig_lane *l, struct ur_qp *qp,

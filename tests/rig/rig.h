@@ -87,7 +87,9 @@ struct rig_link {
 	uint8_t min_rnr_timer;
 	uint8_t max_rd_atomic;
 	uint8_t max_dest_rd_atomic;
+	uint8_t tclass;
 	bool is_local;
+	uint64_t dc_key;
 };
 
 void rig_qp_create(struct rig_lane *l, struct ur_qp *qp,
@@ -102,6 +104,9 @@ int rig_qp_rts(struct rig_lane *l, struct ur_qp *qp, const struct rig_link *k,
 /* RESET to RTS. */
 void rig_qp_connect(struct rig_lane *l, struct ur_qp *qp,
 		    const struct rig_link *k, uint64_t now_ns);
+/* A target of DC, at k->src. */
+void rig_dct_activate(struct rig_lane *l, struct ur_qp *qp,
+		      const struct rig_link *k, uint64_t now_ns);
 /* A modify that changes only the state. */
 int rig_qp_state(struct rig_lane *l, struct ur_qp *qp, enum ur_qp_state state,
 		 uint64_t now_ns);
@@ -121,11 +126,13 @@ struct rig_wr {
 	uint8_t flags;
 	uint8_t placement; /* UR_WR_FLUSH, with the length of the list */
 	uint8_t level;
-	const struct ur_mw_bind *bind; /* UR_WR_BIND_MW */
+	const struct ur_mw_bind *bind;	/* UR_WR_BIND_MW */
+	const struct ur_masked *masked; /* UR_WR_MASKED_, its operands */
 	/* UD */
 	const struct ur_av *av;
 	uint32_t dqpn;
 	uint32_t qkey;
+	const struct ur_dc_target *dc; /* DC */
 };
 
 /* 0 or -ENOMEM: the queue is full.  The caller kicks the lane. */
@@ -140,6 +147,8 @@ struct rig_pkt {
 	uint8_t dst[16];
 	uint16_t sport;
 	uint16_t index;
+	uint8_t tclass;
+	uint32_t scope_id;
 	uint32_t len;
 	uint8_t data[RIG_PKT_MAX];
 };

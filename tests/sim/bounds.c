@@ -20,15 +20,18 @@ static uint64_t work_time(const struct sim_world *w)
 {
 	const struct sim_params *p = &w->p;
 	uint64_t ops = 2ull *
-		       (p->rc_conns + p->uc_conns + p->xrc_conns + p->uds +
-			4 * p->tag_senders) *
+		       (p->rc_conns + p->uc_conns + p->xrc_conns + p->dc_conns +
+			p->uds + 4 * p->tag_senders) *
 		       p->ops;
 	uint64_t each = p->gap_ns + 2 * p->recv_delay_ns +
 			4 * p->poll_delay_ns + 8 * p->net.latency_ns +
 			4 * p->shm_wakeup_ns;
 	uint64_t bytes = w->work_bytes + ops * 256;
+	/* CNPs reduce the window to 8 KiB at most. */
+	uint64_t rounds = p->scenario == SIM_MARKED ? bytes / 4096 : 0;
 
-	return 20 * SIM_MS + ops * each + 4 * bytes * p->net.byte_ps / 1000;
+	return 20 * SIM_MS + ops * each + 4 * bytes * p->net.byte_ps / 1000 +
+	       rounds * 4 * (p->net.latency_ns + p->poll_delay_ns);
 }
 
 /* The minimum ack timeout that the adapter uses on an ordinary machine. */
@@ -92,9 +95,33 @@ static void check_clean(struct sim_world *w)
 	if (s->repeated > counted_probes(w) && !s->rnr_naks)
 		sim_fail(w, "%lu of %lu requests repeated on a clean network",
 			 s->repeated, s->requests);
-	if (s->acks > w->work_ops + s->requests / 4 + s->rnr_naks)
+	/* An acknowledgement that waits leaves with a CNP. */
+	if (s->acks > w->work_ops + s->requests / 4 + s->rnr_naks + s->cnps)
 		sim_fail(w, "%lu ACKs for %lu messages in %lu packets", s->acks,
 			 w->work_ops, s->requests);
+}
+
+/* Marks are seen, CNPs come at intervals, and all are obeyed. */
+static void check_marked(struct sim_world *w)
+{
+	const struct sim_wire_stats *s = &w->wire;
+	uint64_t qps = 2ull * (w->p.rc_conns + w->p.xrc_conns);
+	uint64_t most = qps * (1 + (w->now_ns - w->start_ns) / (50 * SIM_US));
+	uint64_t seen = 0, handled = 0;
+
+	for (uint32_t i = 0; i < w->nlanes; i++) {
+		const struct ur_roce_counters *c =
+			ur_roce_counters(w->lanes[i].rig.roce);
+
+		seen += c->np_ecn_marked_roce_packets;
+		handled += c->rp_cnp_handled;
+	}
+	if (seen != s->marked)
+		sim_fail(w, "%lu of %lu marks seen", seen, s->marked);
+	if (s->cnps > most || (s->marked && !s->cnps))
+		sim_fail(w, "%lu CNPs for %lu marks", s->cnps, s->marked);
+	if (handled != s->cnps)
+		sim_fail(w, "%lu of %lu CNPs handled", handled, s->cnps);
 }
 
 /* Going back repeats a window of requests at most (go-back-N). */
@@ -118,8 +145,10 @@ void sim_bounds_check(struct sim_world *w)
 
 	if (w->shm_cuts)
 		return;
-	if (w->p.scenario == SIM_CLEAN)
+	if (w->p.scenario == SIM_CLEAN || w->p.scenario == SIM_MARKED)
 		check_clean(w);
+	if (w->p.scenario == SIM_MARKED)
+		check_marked(w);
 	if (w->p.scenario == SIM_HOSTILE || sim_scenario_has_victim(w))
 		return;
 	if (timeouts > causes)

@@ -52,12 +52,13 @@ static void dir_fini(struct sim_dir *d)
 
 bool sim_end_flushes(const struct sim_end *e)
 {
-	return e->rxq == &e->own_rxq && e->qp.type != UR_QPT_XRC_RECV;
+	return e->rxq == &e->own_rxq && e->qp.type != UR_QPT_XRC_RECV &&
+	       e->qp.type != UR_QPT_DC_TGT;
 }
 
 bool sim_end_receives(const struct sim_end *e)
 {
-	return e->qp.type != UR_QPT_XRC_SEND;
+	return ur_qp_type_receives(e->qp.type) || e->qp.type == UR_QPT_XRC_RECV;
 }
 
 /* A target's receives are those of an XRC queue, here of one for each. */
@@ -72,9 +73,10 @@ static void xrc_srq_create(struct sim_end *e)
 	RIG_CHECK(ur_srq_table_add(h->srqs, srq, e->lane->rig.slot) == 0);
 }
 
-static void xrc_srq_destroy(struct sim_end *e)
+static void srq_destroy(struct sim_end *e)
 {
-	ur_srq_table_remove(e->lane->rig.host->srqs, &e->own_rxq.srq);
+	if (e->own_rxq.srq.number)
+		ur_srq_table_remove(e->lane->rig.host->srqs, &e->own_rxq.srq);
 	RIG_CHECK(ur_srq_fini(&e->own_rxq.srq) == 0);
 }
 
@@ -103,24 +105,36 @@ static void end_create(struct sim_end *e, struct sim_conn *c,
 		.max_inline = sim_below(w, 257),
 	};
 	init.sq_sig_all = sim_chance(w, SIM_PROB / 4);
+	if (type == UR_QPT_DC_INI) {
+		/* Room for all of dir_post_one() and sim_dc_turn() */
+		init.cap.max_send_wr = 4 * SIM_SLOTS;
+		init.sq_sig_all = false;
+	}
+	if (type == UR_QPT_DC_TGT) {
+		init.srq = &e->own_rxq.srq;
+		RIG_CHECK(ur_srq_init(init.srq, &l->rig.host->pd, SIM_SLOTS,
+				      SIM_SGES, 0, &l->rig.host->async,
+				      NULL) == 0);
+	}
 	rig_qp_create(&l->rig, &e->qp, &init);
+	sim_tasks_create(e);
 	e->rxq = w->p.srq ? &l->srq : &e->own_rxq;
 	if (!w->p.srq) {
 		e->own_rxq.end = e;
 		if (type == UR_QPT_XRC_RECV)
 			xrc_srq_create(e);
 		sim_rxq_init(&e->own_rxq, l,
-			     type == UR_QPT_XRC_RECV ? &e->own_rxq.srq.rq
-						     : &e->qp.rq,
+			     e->own_rxq.srq.rq.ring ? &e->own_rxq.srq.rq
+						    : &e->qp.rq,
 			     w->p.max_msg);
 	}
 }
 
 static void end_destroy(struct sim_end *e)
 {
-	rig_qp_destroy(&e->lane->rig, &e->qp);
-	if (e->own_rxq.srq.number)
-		xrc_srq_destroy(e);
+	sim_tasks_destroy(e);
+	if (e->own_rxq.srq.rq.ring)
+		srq_destroy(e);
 	if (e->cq == &e->own_cq)
 		RIG_CHECK(ur_cq_fini(&e->own_cq) == 0);
 	if (e->rxq == &e->own_rxq)
@@ -165,9 +179,13 @@ void sim_conn_connect(struct sim_conn *c)
 		e->sent_any = false;
 		e->own_rxq.closed = !sim_end_receives(e);
 	}
-	for (uint32_t i = 0; i < 2; i++)
-		rig_qp_connect(&c->end[i].lane->rig, &c->end[i].qp,
-			       &c->end[i].link, w->now_ns);
+	for (uint32_t i = 0; i < 2; i++) {
+		if (sim_is_dc(c))
+			sim_dc_connect(&c->end[i]);
+		else
+			rig_qp_connect(&c->end[i].lane->rig, &c->end[i].qp,
+				       &c->end[i].link, w->now_ns);
+	}
 }
 
 static void dir_reset(struct sim_dir *d)
@@ -223,7 +241,9 @@ void sim_conn_create(struct sim_world *w, enum ur_qp_type type,
 	draw_interfaces(w, c);
 	end_create(&c->end[0], c, a, type);
 	end_create(&c->end[1], c, b,
-		   type == UR_QPT_XRC_SEND ? UR_QPT_XRC_RECV : type);
+		   type == UR_QPT_XRC_SEND ? UR_QPT_XRC_RECV
+		   : type == UR_QPT_DC_INI ? UR_QPT_DC_TGT
+					   : type);
 	for (uint32_t i = 0; i < 2; i++) {
 		dir_init(&c->end[i].out, &c->end[i], &c->end[!i]);
 		c->end[i].in = &c->end[!i].out;

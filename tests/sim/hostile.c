@@ -26,7 +26,8 @@ struct sim_hostile {
 	struct rig_buf readonly[SIM_HOSTS]; /* may be read, not written */
 	uint8_t data[MAX_DATA];
 	bool over;
-	bool urnic; /* it says that it is one: selective repeat */
+	bool urnic;  /* it says that it is one: selective repeat */
+	bool masked; /* and that it executes atomics with masks */
 };
 
 static bool is_attacker(const struct sim_world *w, const struct sim_lane *l)
@@ -50,6 +51,7 @@ void sim_hostile_create(struct sim_world *w)
 	h->turns = TURNS;
 	h->fatal = sim_below(w, 200);
 	h->urnic = sim_chance(w, SIM_PROB / 2);
+	h->masked = h->urnic && sim_chance(w, SIM_PROB * 3 / 4);
 	for (uint32_t i = 0; i < w->nlanes; i++)
 		w->lanes[i].dead = is_attacker(w, &w->lanes[i]);
 	for (uint32_t i = 0; i < w->p.hosts; i++) {
@@ -234,6 +236,7 @@ static void any_header(struct sim_world *w, struct sim_end *v, uint32_t psn,
 	h.bth.ackreq = sim_chance(w, SIM_PROB / 2);
 	h.bth.migreq = sim_chance(w, SIM_PROB / 2);
 	h.bth.urnic = w->hostile->urnic;
+	h.bth.masked = w->hostile->masked;
 	h.bth.selective = h.bth.urnic && sim_chance(w, SIM_PROB / 2);
 	h.bth.tver = sim_chance(w, SIM_PROB / 32) ? 3 : 0;
 	any_target(w, v, &h);
@@ -259,6 +262,8 @@ static void any_header(struct sim_world *w, struct sim_end *v, uint32_t psn,
 		h.dma_len = len = 8;
 		h.va &= ~7ull;
 	}
+	if (ur_op_is_masked(op) && sim_chance(w, SIM_PROB / 2))
+		len = h.dma_len = 4u << sim_below(w, 3);
 	rig_pkt_build(p, &h, w->hostile->data, len);
 }
 
@@ -276,6 +281,7 @@ static void courtesy_ack(struct sim_world *w, struct sim_end *v,
 
 	h.syndrome = UR_AETH_CREDITS_INVALID;
 	h.bth.urnic = w->hostile->urnic;
+	h.bth.masked = w->hostile->masked;
 	if (h.bth.urnic && opcode == UR_RC_ACK && v->qp.type == UR_QPT_RC &&
 	    sim_chance(w, SIM_PROB / 2)) {
 		h.bth.psn = (h.bth.psn - sim_below(w, 20)) & UR_PSN_MASK;
@@ -300,17 +306,32 @@ static void courtesy_placed(struct sim_world *w, struct sim_end *v,
 		h->va += sim_below(w, v->in->dst.len + 64);
 }
 
+/* A valid or nearly valid atomic with masks; returns its payload's length. */
+static uint32_t courtesy_masked(struct sim_world *w, struct ur_hdr *h)
+{
+	h->dma_len = 4u << sim_below(w, 3);
+	h->va &= ~(uint64_t)(h->dma_len - 1);
+	if (sim_chance(w, SIM_PROB / 8))
+		h->va += sim_below(w, 64);
+	if (sim_chance(w, SIM_PROB / 8))
+		h->dma_len = sim_below(w, 64);
+	return ur_masked_wire_len(h->op->kind == UR_OP_CMP_SWAP, h->dma_len);
+}
+
 /* A valid request. */
 static void courtesy_request(struct sim_world *w, struct sim_end *v,
 			     uint32_t *psn, struct rig_pkt *p)
 {
-	static const uint8_t ops[] = { UR_RC_SEND_ONLY,	    UR_RC_WRITE_ONLY,
-				       UR_RC_SEND_ONLY_IMM, UR_RC_READ_REQUEST,
-				       UR_RC_FETCH_ADD,	    UR_RC_FLUSH,
-				       UR_RC_ATOMIC_WRITE };
-	/* UC has the first three, XRC not the last two. */
+	static const uint8_t ops[] = {
+		UR_RC_SEND_ONLY,       UR_RC_WRITE_ONLY,
+		UR_RC_SEND_ONLY_IMM,   UR_RC_READ_REQUEST,
+		UR_RC_FETCH_ADD,       UR_RC_FLUSH,
+		UR_RC_ATOMIC_WRITE,    UR_RC_MASKED_CMP_SWAP,
+		UR_RC_MASKED_FETCH_ADD
+	};
+	/* UC has the first three, XRC not the last four. */
 	static const uint32_t many[] = {
-		[UR_QPT_RC] = 7, [UR_QPT_UC] = 3, [UR_QPT_XRC_SEND] = 5
+		[UR_QPT_RC] = 9, [UR_QPT_UC] = 3, [UR_QPT_XRC_SEND] = 5
 	};
 	uint32_t i = sim_below(w, many[v->conn->type]);
 	uint32_t len = sim_below(w, ur_mtu_bytes(v->conn->mtu) + 1), next = 1;
@@ -324,6 +345,7 @@ static void courtesy_request(struct sim_world *w, struct sim_end *v,
 	h.dma_len = len;
 	h.bth.ackreq = true;
 	h.bth.urnic = w->hostile->urnic;
+	h.bth.masked = w->hostile->masked;
 	/* Ahead of what the victim expects. */
 	if (h.bth.urnic && sim_chance(w, SIM_PROB / 3)) {
 		h.bth.psn = ur_psn_add(*psn, 1 + sim_below(w, 8));
@@ -333,6 +355,8 @@ static void courtesy_request(struct sim_world *w, struct sim_end *v,
 	if (h.op->kind == UR_OP_FLUSH || h.op->kind == UR_OP_ATOMIC_WRITE)
 		courtesy_placed(w, v, &h);
 	len = h.op->kind == UR_OP_ATOMIC_WRITE ? 8 : h.op->payload ? len : 0;
+	if (ur_op_is_masked(h.op))
+		len = courtesy_masked(w, &h);
 	rig_pkt_build(p, &h, w->hostile->data, len);
 	*psn = ur_psn_add(*psn, next);
 }

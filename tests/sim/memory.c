@@ -166,6 +166,8 @@ void sim_dir_apply(struct sim_dir *d, struct sim_op *op)
 	} else if (op->opcode == UR_WR_CMP_SWP ||
 		   op->opcode == UR_WR_FETCH_ADD) {
 		apply_atomic(d, op);
+	} else if (sim_op_is_masked(op)) {
+		sim_masked_apply(d, op);
 	}
 }
 
@@ -184,6 +186,9 @@ static int op_byte(const struct sim_op *op, uint32_t off)
 		word = sim_word(op->id, at / 8);
 		at %= 8;
 		break;
+	case UR_WR_MASKED_CMP_SWP:
+	case UR_WR_MASKED_FETCH_ADD:
+		return op->after[at];
 	case UR_WR_CMP_SWP:
 	case UR_WR_FETCH_ADD:
 		break;
@@ -196,6 +201,8 @@ static int op_byte(const struct sim_op *op, uint32_t off)
 	case UR_WR_TSO:
 	case UR_WR_FLUSH:
 	case UR_WR_NOP:
+	case UR_WR_UMR_FILL:
+	case UR_WR_UMR_INVALIDATE:
 		return -1;
 	}
 	return ((uint8_t *)&word)[at];

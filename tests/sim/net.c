@@ -110,7 +110,8 @@ static void launch(struct sim_world *w, struct sim_pkt *p, uint64_t at_ns)
 		at_ns += sim_below(w, (uint32_t)n->jitter_ns);
 		w->wire.reordered++;
 	}
-	p->ce = n->ce_prob && sim_chance(w, n->ce_prob);
+	p->ce = n->ce_prob && sim_chance(w, n->ce_prob) && p->ect;
+	w->wire.marked += p->ce;
 	if (n->guess_index && sim_chance(w, SIM_PROB / 4))
 		p->index = (uint16_t)sim_below(w, 65536);
 	if (n->corrupt_prob && sim_chance(w, n->corrupt_prob) &&
@@ -216,6 +217,7 @@ void sim_net_burst(struct sim_lane *from, const struct ur_burst *t)
 		memcpy(p->dst, t->dst, 16);
 		p->sport = t->sport;
 		p->index = (uint16_t)i;
+		p->ect = t->tclass & 2;
 		p->ce = false;
 		p->corrupt = false;
 		if (pkt_dqpn(p->data) >> 14 != t->dqpn >> 14)
@@ -235,6 +237,7 @@ void sim_net_packet(struct sim_world *w, const struct rig_pkt *from,
 	p->sport = from->sport;
 	p->index = from->index;
 	p->len = from->len;
+	p->ect = true;
 	p->ce = false;
 	p->corrupt = false;
 	memcpy(p->data, from->data, from->len);

@@ -26,6 +26,9 @@ static uint8_t wc_opcode_of(uint8_t wr)
 	case UR_WR_SEND_INV:
 	case UR_WR_NOP:
 		return UR_WC_SEND;
+	case UR_WR_UMR_FILL:
+	case UR_WR_UMR_INVALIDATE:
+		return UR_WC_UMR;
 	case UR_WR_LOCAL_INV:
 		return UR_WC_LOCAL_INV;
 	case UR_WR_BIND_MW:
@@ -34,6 +37,10 @@ static uint8_t wc_opcode_of(uint8_t wr)
 		return UR_WC_FLUSH;
 	case UR_WR_ATOMIC_WRITE:
 		return UR_WC_ATOMIC_WRITE;
+	case UR_WR_MASKED_CMP_SWP:
+		return UR_WC_MASKED_COMP_SWAP;
+	case UR_WR_MASKED_FETCH_ADD:
+		return UR_WC_MASKED_FETCH_ADD;
 	case UR_WR_TSO: /* unreachable */
 		break;
 	}
@@ -69,6 +76,10 @@ static void check_landed(struct sim_dir *d, uint32_t i,
 		if (!sim_dir_read_ok(d, i, data))
 			sim_fail(w, "qp %x: READ #%u brought wrong data",
 				 d->from->qp.qpn, i);
+	} else if (sim_op_is_masked(op)) {
+		if (memcmp(data, op->expect, op->len) != 0)
+			sim_fail(w, "qp %x: masked atomic #%u returned %lx",
+				 d->from->qp.qpn, i, orig);
 	} else if (op->dst_off == SIM_COUNTER) {
 		check_counter(w, op, orig);
 	} else if (orig != op->orig) {

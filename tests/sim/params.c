@@ -13,6 +13,8 @@ const char *const sim_scenario_names[SIM_SCENARIOS] = {
 	[SIM_UC] = "uc",
 	[SIM_UD] = "ud",
 	[SIM_XRC] = "xrc",
+	[SIM_DC] = "dc",
+	[SIM_TASKS] = "tasks",
 	[SIM_TAGS] = "tags",
 	[SIM_MIXED] = "mixed",
 	[SIM_BIG] = "big",
@@ -26,17 +28,20 @@ const char *const sim_scenario_names[SIM_SCENARIOS] = {
 	[SIM_RESET] = "reset",
 	[SIM_RNR_EXCEEDED] = "rnr_exceeded",
 	[SIM_MIGRATE] = "migrate",
+	[SIM_MARKED] = "marked",
 };
 
-/* Weight of each in a seed's choice, of 64. */
+/* Weight of each in a seed's choice, of 64. DC and tasks have none: they came
+ * later, and seeds keep their scenarios. */
 static const uint8_t weight[SIM_SCENARIOS] = {
-	[SIM_CLEAN] = 5,	[SIM_LOSSY] = 6,      [SIM_CHAOS] = 5,
+	[SIM_CLEAN] = 4,	[SIM_LOSSY] = 6,      [SIM_CHAOS] = 5,
 	[SIM_INCAST] = 3,	[SIM_RNR] = 4,	      [SIM_UC] = 3,
 	[SIM_UD] = 3,		[SIM_XRC] = 3,	      [SIM_MIXED] = 4,
-	[SIM_BIG] = 2,		[SIM_HOSTILE] = 7,    [SIM_PEER_DIES] = 2,
+	[SIM_BIG] = 2,		[SIM_HOSTILE] = 6,    [SIM_PEER_DIES] = 2,
 	[SIM_BAD_RKEY] = 2,	[SIM_RECV_SHORT] = 2, [SIM_LOCAL_PROT] = 1,
 	[SIM_MODIFY_ERR] = 2,	[SIM_SQD] = 2,	      [SIM_RESET] = 2,
 	[SIM_RNR_EXCEEDED] = 1, [SIM_TAGS] = 3,	      [SIM_MIGRATE] = 2,
+	[SIM_MARKED] = 2,
 };
 
 uint32_t sim_below(struct sim_world *w, uint32_t n)
@@ -116,9 +121,10 @@ uint64_t sim_timeout_ns(uint8_t code)
 static void draw_timers(struct sim_world *w)
 {
 	const struct sim_net_params *n = &w->p.net;
-	uint64_t queue = (uint64_t)(w->p.rc_conns + w->p.uc_conns +
-				    w->p.xrc_conns + w->p.tag_senders) *
-			 (2u << 20) * n->byte_ps / 1000;
+	uint64_t queue =
+		(uint64_t)(w->p.rc_conns + w->p.uc_conns + w->p.xrc_conns +
+			   w->p.dc_conns + w->p.tag_senders) *
+		(2u << 20) * n->byte_ps / 1000;
 	uint64_t rtt = 2 * (n->latency_ns + n->jitter_ns + w->p.poll_delay_ns);
 	uint64_t need = 3 * (rtt + queue + n->stall_ns);
 	uint8_t code = 8;
@@ -168,6 +174,11 @@ static void shape_shared_queues(struct sim_world *w)
 		p->xrc_conns = sim_range(w, 1, 4);
 		p->srq = false; /* targets have them anyway */
 	}
+	if (p->scenario == SIM_DC) {
+		p->rc_conns = sim_below(w, 3);
+		p->dc_conns = sim_range(w, 1, 5);
+		p->srq = false; /* targets have them anyway */
+	}
 	if (p->scenario == SIM_TAGS) {
 		p->rc_conns = sim_below(w, 3);
 		p->tag_senders = sim_range(w, 1, 3);
@@ -211,6 +222,11 @@ static void shape_scenario(struct sim_world *w)
 		p->xrc_conns = sim_below(w, 3);
 		p->srq = p->srq && !p->xrc_conns;
 	}
+	if (p->scenario == SIM_MARKED) {
+		p->net.ce_prob = SIM_PROB >> 2 * sim_below(w, 4);
+		p->xrc_conns = sim_below(w, 2);
+		p->srq = p->srq && !p->xrc_conns;
+	}
 	if (p->scenario == SIM_MIGRATE)
 		p->ops = sim_range(w, 50, 400);
 	if (sim_scenario_has_victim(w))
@@ -234,6 +250,7 @@ void sim_params_draw(struct sim_world *w, int scenario)
 	if (p->scenario == SIM_LOSSY || p->scenario == SIM_CHAOS ||
 	    p->scenario == SIM_UC || p->scenario == SIM_UD ||
 	    p->scenario == SIM_XRC || p->scenario == SIM_MIXED ||
+	    p->scenario == SIM_DC || p->scenario == SIM_TASKS ||
 	    p->scenario == SIM_SQD ||
 	    (p->scenario == SIM_TAGS && sim_chance(w, SIM_PROB * 3 / 4)) ||
 	    (p->scenario == SIM_MIGRATE && sim_chance(w, SIM_PROB / 2)) ||

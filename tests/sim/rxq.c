@@ -68,8 +68,10 @@ void sim_rxq_post(struct sim_rxq *q)
 			n--;
 		}
 	}
-	if (q->end)
+	if (q->end) {
+		sim_tasks_receives(q->end);
 		ur_roce_kick(q->lane->rig.roce, &q->end->qp, w->now_ns);
+	}
 	sim_lane_wake(q->lane, 0);
 	if (q->fifo_tail - q->fifo_head < q->depth)
 		sim_rxq_wake(q, w->p.recv_delay_ns);

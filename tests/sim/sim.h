@@ -14,6 +14,8 @@
  *  *	window.c    memory windows: bound, used, invalidated
  *  *	ud.c        UD queue pairs: workload and oracle
  *  *	tags.c      tag matching; its oracle is tags_oracle.c
+ *  *	dc.c	    DC initiators and targets
+ *  *	tasks.c     managed queues, which waits and enablings let run
  *  *	hostile.c   a peer that sends anything
  *  *	scenario.c  provoked errors and their consequences
  *  *	migrate.c   paths that change or fail
@@ -30,6 +32,7 @@
 #include "base/list.h"
 #include "base/rng.h"
 #include "base/timer.h"
+#include "core/masked.h"
 #include "core/mw.h"
 #include "rig/rig.h"
 
@@ -58,10 +61,13 @@ enum sim_scenario {
 	SIM_UC,
 	SIM_UD,
 	SIM_XRC,
+	SIM_DC,
 	SIM_TAGS,
 	SIM_MIXED,
 	SIM_BIG,
 	SIM_HOSTILE,
+	SIM_TASKS,
+	SIM_MARKED, /* as clean, but a switch marks packets (ECN) */
 	SIM_PEER_DIES,
 	SIM_BAD_RKEY,
 	SIM_RECV_SHORT,
@@ -100,6 +106,7 @@ struct sim_params {
 	uint32_t rc_conns;
 	uint32_t uc_conns;
 	uint32_t xrc_conns; /* one way, from an initiator to a target */
+	uint32_t dc_conns;  /* the same */
 	uint32_t uds;
 	uint32_t tag_senders;
 	uint32_t ops; /* a direction */
@@ -139,12 +146,15 @@ struct sim_wire_stats {
 	uint64_t duplicated;
 	uint64_t reordered;
 	uint64_t stalls;
+	uint64_t marked;
+	uint64_t cnps;
 	uint64_t collisions; /* corrupted, but within the ICRC's tolerance */
 };
 
 struct sim_world;
 struct sim_lane;
 struct sim_end;
+struct sim_tasks;
 
 struct sim_pkt {
 	struct sim_pkt *next; /* in a lane's receive buffer, or free */
@@ -155,6 +165,7 @@ struct sim_pkt {
 	uint32_t len;
 	uint16_t sport;
 	uint16_t index;
+	bool ect; /* ECN: may be marked */
 	bool ce;
 	bool corrupt;
 	uint8_t data[RIG_PKT_MAX];
@@ -208,6 +219,7 @@ struct sim_lane {
 	uint64_t rx_used;
 	bool dead; /* crashed or simulated by the attacker */
 	bool listed;
+	bool woken;	    /* its cross-channel queues may go on */
 	struct ur_cq cq;    /* if connections share one */
 	struct sim_rxq srq; /* if they share that */
 };
@@ -219,7 +231,9 @@ struct sim_op {
 	uint64_t posted_ns;
 	uint64_t orig;	 /* atomic: expected result */
 	uint64_t result; /* atomic: memory contents afterwards */
-	uint8_t *expect; /* READ: the target when posted */
+	uint8_t *expect; /* READ, masked atomic: the target when posted */
+	struct ur_masked masked;
+	uint8_t after[UR_MASKED_MAX]; /* masked atomic: as `result` */
 	uint32_t len;
 	uint32_t slot; /* in the source buffer */
 	uint32_t dst_off;
@@ -287,7 +301,8 @@ struct sim_end {
 	struct sim_dir *in;
 	struct sim_rxq *rxq;
 	struct sim_rxq own_rxq;
-	uint32_t max_recv; /* longest message that fits a receive */
+	struct sim_tasks *tasks; /* NULL: none */
+	uint32_t max_recv;	 /* longest message that fits a receive */
 	uint32_t recv_errors;
 	uint8_t recv_status; /* of the first */
 	/* Sniffer: PSNs of requests from this end. */
@@ -488,6 +503,10 @@ void sim_dir_plan(struct sim_dir *d, uint32_t ops);
 void sim_dir_post(struct sim_dir *d);
 void sim_dir_wake(struct sim_dir *d, uint64_t delay_ns);
 bool sim_op_eats_recv(const struct sim_op *op);
+bool sim_op_is_masked(const struct sim_op *op);
+/* masked.c: a random atomic with masks; execute it on the model. */
+void sim_masked_draw(struct sim_dir *d, struct sim_op *op);
+void sim_masked_apply(struct sim_dir *d, struct sim_op *op);
 bool sim_op_reads(const struct sim_op *op); /* data is returned */
 
 /* oracle.c */
@@ -586,5 +605,29 @@ void sim_bounds_check(struct sim_world *w);
 uint64_t sim_timeout_ns(uint8_t code);
 /* The actual timeout, of which a quarter may be configured. */
 uint64_t sim_patience_ns(const struct sim_world *w);
+
+/*
+ * dc.c.  _connect: RESET to RTS, or a target's counterpart.  _name: the target of a
+ * request.  _turn: sometimes posts a request for another target.  _initiator: of a
+ * request on the wire; NULL: none.
+ */
+bool sim_is_dc(const struct sim_conn *c);
+void sim_dc_connect(struct sim_end *e);
+void sim_dc_name(const struct sim_dir *d, struct ur_dc_target *t,
+		 struct rig_wr *wr);
+void sim_dc_turn(const struct sim_dir *d);
+struct sim_end *sim_dc_initiator(struct sim_world *w, const uint8_t src[16],
+				 const struct ur_hdr *h);
+
+/*
+ * tasks.c.  _create: a new end's queues are managed, in that scenario.  _sends and
+ * _receives: enable what was posted, behind waits.  _run: what the lane does before it
+ * sends.  _destroy: the end's queue pair, managed or not.
+ */
+void sim_tasks_create(struct sim_end *e);
+void sim_tasks_sends(struct sim_dir *d);
+void sim_tasks_receives(struct sim_end *e);
+void sim_tasks_run(struct sim_lane *l);
+void sim_tasks_destroy(struct sim_end *e);
 
 #endif

@@ -88,8 +88,12 @@ static void sniff_kind(struct sim_world *w, const struct sim_pkt *p,
 	case UR_OP_FETCH_ADD:
 	case UR_OP_FLUSH:
 	case UR_OP_ATOMIC_WRITE:
+		if (h->op->headers & UR_HDR_DCETH)
+			e = sim_dc_initiator(w, p->src, h);
+		else if (e)
+			e = e->in->from;
 		if (e)
-			sniff_request(w, e->in->from, h);
+			sniff_request(w, e, h);
 		else if (w->tags && h->op->transport == UR_TP_RC)
 			w->wire.requests++;
 		break;
@@ -102,6 +106,7 @@ static void sniff_kind(struct sim_world *w, const struct sim_pkt *p,
 			sniff_ack(w, h->syndrome, h->bth.selective);
 		break;
 	case UR_OP_CNP:
+		w->wire.cnps++;
 		break;
 	}
 }
@@ -130,6 +135,16 @@ static void check_urnic(struct sim_world *w, const struct ur_hdr *h)
 		sim_fail(w, "%s does not tell what sends it", h->op->name);
 }
 
+/* Only what CNPs reduce may be marked, and not the CNPs themselves. */
+static void check_ect(struct sim_world *w, const struct ur_hdr *h, bool ect)
+{
+	bool never = h->op->kind == UR_OP_CNP || h->op->transport == UR_TP_UC ||
+		     h->op->transport == UR_TP_UD;
+
+	if (ect && never)
+		sim_fail(w, "%s may be marked", h->op->name);
+}
+
 void sim_sniff(struct sim_world *w, const struct sim_pkt *p)
 {
 	const uint8_t *payload;
@@ -148,5 +163,6 @@ void sim_sniff(struct sim_world *w, const struct sim_pkt *p)
 		   h.bth.dqpn, h.bth.psn, len,
 		   h.op->headers & UR_HDR_AETH ? h.syndrome : 0);
 	check_urnic(w, &h);
+	check_ect(w, &h, p->ect);
 	sniff_kind(w, p, &h, len);
 }

@@ -16,25 +16,35 @@ bool sim_op_eats_recv(const struct sim_op *op)
 bool sim_op_reads(const struct sim_op *op)
 {
 	return op->opcode == UR_WR_RDMA_READ || op->opcode == UR_WR_CMP_SWP ||
-	       op->opcode == UR_WR_FETCH_ADD;
+	       op->opcode == UR_WR_FETCH_ADD || sim_op_is_masked(op);
 }
 
 static uint8_t draw_opcode(struct sim_world *w, enum ur_qp_type type)
 {
 	static const uint8_t rc[] = {
-		UR_WR_SEND,	    UR_WR_SEND,	      UR_WR_SEND_IMM,
-		UR_WR_RDMA_WRITE,   UR_WR_RDMA_WRITE, UR_WR_RDMA_WRITE_IMM,
-		UR_WR_RDMA_READ,    UR_WR_RDMA_READ,  UR_WR_FETCH_ADD,
-		UR_WR_FETCH_ADD,    UR_WR_CMP_SWP,    UR_WR_FLUSH,
+		UR_WR_SEND,
+		UR_WR_SEND,
+		UR_WR_SEND_IMM,
+		UR_WR_RDMA_WRITE,
+		UR_WR_RDMA_WRITE,
+		UR_WR_RDMA_WRITE_IMM,
+		UR_WR_RDMA_READ,
+		UR_WR_RDMA_READ,
+		UR_WR_FETCH_ADD,
+		UR_WR_FETCH_ADD,
+		UR_WR_CMP_SWP,
+		UR_WR_FLUSH,
 		UR_WR_ATOMIC_WRITE,
+		UR_WR_MASKED_CMP_SWP,
+		UR_WR_MASKED_FETCH_ADD,
 	};
 
 	/* The first six are those of UC. */
 	if (type == UR_QPT_UC)
 		return rc[sim_below(w, 6)];
-	/* The last two have no opcodes on XRC. */
+	/* The last four have no opcodes on XRC. */
 	return rc[sim_below(w, (uint32_t)sizeof(rc) -
-				       (type == UR_QPT_RC ? 0 : 2))];
+				       (type == UR_QPT_RC ? 0 : 4))];
 }
 
 static uint32_t draw_len(struct sim_world *w, uint32_t mtu)
@@ -116,6 +126,8 @@ static void draw_op(struct sim_dir *d, struct sim_op *op)
 	op->opcode = draw_opcode(w, e->conn->type);
 	if (op->opcode == UR_WR_FETCH_ADD || op->opcode == UR_WR_CMP_SWP) {
 		draw_atomic(d, op);
+	} else if (sim_op_is_masked(op)) {
+		sim_masked_draw(d, op);
 	} else if (op->opcode == UR_WR_FLUSH) {
 		draw_flush(d, op);
 	} else {
@@ -164,6 +176,7 @@ static void op_wr(struct sim_dir *d, const struct sim_op *op, struct rig_wr *wr,
 		.compare_add = op->opcode == UR_WR_CMP_SWP ? op->compare
 							   : op->swap_add,
 		.swap = op->swap_add,
+		.masked = &op->masked,
 	};
 }
 
@@ -219,6 +232,7 @@ static bool dir_post_one(struct sim_dir *d)
 	struct sim_op *op = &d->ops[d->posted];
 	struct ur_sge sge[SIM_SGES];
 	bool bad = d->posted == d->bad_op;
+	struct ur_dc_target to;
 	struct rig_wr wr;
 	uint32_t at;
 
@@ -233,6 +247,7 @@ static bool dir_post_one(struct sim_dir *d)
 		sim_sges_fill(sge, op->nsge, op->id);
 	op_wr(d, op, &wr, sge);
 	sim_win_name(d, op, &wr);
+	sim_dc_name(d, &to, &wr);
 	if (bad)
 		spoil(d, op, &wr, sge);
 	if (rig_post_send(&d->from->qp, &wr)) {
@@ -252,6 +267,8 @@ static bool dir_post_one(struct sim_dir *d)
 	w->work_bytes += op->len;
 	w->work_ops++;
 	d->posted++;
+	if (w->p.dc_conns)
+		sim_dc_turn(d);
 	return true;
 }
 
@@ -271,6 +288,7 @@ void sim_dir_post(struct sim_dir *d)
 	d->post_pending = false;
 	while (n-- && room && dir_may_post(d))
 		room = dir_post_one(d);
+	sim_tasks_sends(d);
 	ur_roce_kick(d->from->lane->rig.roce, &d->from->qp, w->now_ns);
 	sim_lane_wake(d->from->lane, 0);
 	/* Without room the next completion schedules it. */

@@ -168,6 +168,7 @@ static void lane_run(struct sim_lane *l)
 	if (ur_roce_deadline(l->rig.roce) <= w->now_ns)
 		ur_roce_expire(l->rig.roce, w->now_ns);
 	sim_shm_poll(l);
+	sim_tasks_run(l);
 	sim_lane_pump(l);
 	lane_poll(l);
 	sim_shm_rest(l);
@@ -275,6 +276,9 @@ static void run_to_end(struct sim_world *w)
 	/* An idle adapter has no timers: it must cause no wakeups. */
 	w->done_ns = w->now_ns;
 	limit = w->now_ns + 20 * sim_timeout_ns(w->p.timeout) + SIM_S;
+	/* But connections of DC end some time after their last use. */
+	if (w->p.dc_conns)
+		limit += 10 * SIM_S;
 	while (!w->failed && step(w)) {
 		if (w->now_ns > limit)
 			report_stuck(w, "not idle after the end");
@@ -370,7 +374,8 @@ static void make_conns_of(struct sim_world *w, enum ur_qp_type type, uint32_t n)
 
 static void make_conns(struct sim_world *w)
 {
-	uint32_t most = (w->p.rc_conns + w->p.xrc_conns) * 2 * w->p.ops;
+	uint32_t most =
+		(w->p.rc_conns + w->p.xrc_conns + w->p.dc_conns) * 2 * w->p.ops;
 
 	rig_buf_init(&w->counter, &w->hosts[0], 8,
 		     UR_ACCESS_LOCAL_WRITE | UR_ACCESS_REMOTE_ATOMIC);
@@ -380,6 +385,7 @@ static void make_conns(struct sim_world *w)
 	make_conns_of(w, UR_QPT_RC, w->p.rc_conns);
 	make_conns_of(w, UR_QPT_UC, w->p.uc_conns);
 	make_conns_of(w, UR_QPT_XRC_SEND, w->p.xrc_conns);
+	make_conns_of(w, UR_QPT_DC_INI, w->p.dc_conns);
 	for (uint32_t i = 0; i < w->p.uds; i++)
 		sim_ud_create(w, &w->lanes[i % w->nlanes]);
 }
@@ -394,6 +400,7 @@ static void start(struct sim_world *w)
 		sim_rxq_wake(e->rxq, 0);
 		/* All in one direction in an incast, or sometimes. */
 		if (i % 2 == 0 || (e->qp.type != UR_QPT_XRC_RECV &&
+				   e->qp.type != UR_QPT_DC_TGT &&
 				   w->p.scenario != SIM_INCAST &&
 				   sim_chance(w, SIM_PROB / 2)))
 			sim_dir_plan(&e->out, w->p.ops);

@@ -107,6 +107,19 @@ static void golden_leases(void **state)
 	assert_int_equal(out.handle, 258);
 }
 
+static void golden_records(void **state)
+{
+	static const uint8_t record[] = { 0, 35, 0, 0, 0, 0, 0, 3 };
+	static const uint8_t next[] = { 0, 36, 0, 0, 0, 0, 0, 4, 0, 0, 1, 2 };
+
+	assert_int_equal(decode(record, sizeof(record), 0), -EPROTO);
+	assert_int_equal(decode(record, sizeof(record), 1), 0);
+	assert_int_equal(out.type, UR_IPC_RECORD);
+	assert_int_equal(decode(next, sizeof(next), 0), 0);
+	assert_int_equal(out.type, UR_IPC_RECORD_NEXT);
+	assert_int_equal(out.id, 258);
+}
+
 static void mad_round_trip(void **state)
 {
 	memset(&in, 0, sizeof(in));
@@ -158,10 +171,11 @@ static void process_round_trip(void **state)
 static void only_the_exact_length(void **state)
 {
 	for (int t = 1; t < UR_IPC_TYPES; t++) {
-		unsigned int fds =
-			t == UR_IPC_SLOT || t == UR_IPC_CLAIM ||
-			t == UR_IPC_EXIT_FILE || t == UR_IPC_TCP_LEASE ||
-			t == UR_IPC_XRCD_OPEN || t == UR_IPC_XRC_PEER;
+		unsigned int fds = t == UR_IPC_SLOT || t == UR_IPC_CLAIM ||
+				   t == UR_IPC_EXIT_FILE ||
+				   t == UR_IPC_TCP_LEASE ||
+				   t == UR_IPC_XRCD_OPEN ||
+				   t == UR_IPC_XRC_PEER || t == UR_IPC_RECORD;
 		int len;
 
 		memset(&in, 0, sizeof(in));
@@ -271,6 +285,7 @@ int main(void)
 		cmocka_unit_test(golden_bindings),
 		cmocka_unit_test(golden_files),
 		cmocka_unit_test(golden_leases),
+		cmocka_unit_test(golden_records),
 		cmocka_unit_test(mad_round_trip),
 		cmocka_unit_test(process_round_trip),
 		cmocka_unit_test(only_the_exact_length),

@@ -68,13 +68,13 @@ static void test_everything(void **state)
 			 0);
 	assert_int_equal(config.count, 3);
 	assert_string_equal(d[0].name, "a-0");
-	assert_string_equal(d[0].netdev, "eth0");
+	assert_string_equal(d[0].ports[0].netdev, "eth0");
 	assert_int_equal(d[0].max_mtu, 3);
-	assert_int_equal(d[0].naddrs, 0);
+	assert_int_equal(d[0].ports[0].naddrs, 0);
 	assert_int_equal(d[1].kind, UR_DEV_IWARP);
-	assert_int_equal(d[1].naddrs, 2);
-	assert_memory_equal(d[1].addrs[0], v4, 16);
-	assert_int_equal(d[1].addrs[1][0], 0xfe);
+	assert_int_equal(d[1].ports[0].naddrs, 2);
+	assert_memory_equal(d[1].ports[0].addrs[0], v4, 16);
+	assert_int_equal(d[1].ports[0].addrs[1][0], 0xfe);
 	assert_int_equal(d[1].max.max_qp, 7);
 	assert_int_equal(d[1].max.max_cqe, 100);
 	assert_int_equal(d[1].max.max_cq, UR_MAX_CQ);
@@ -86,6 +86,72 @@ static void test_everything(void **state)
 	assert_string_equal(d[2].fw_ver, "1.2");
 	assert_true(d[2].node_guid == 0x0200c0fffe000201);
 	assert_int_equal(d[2].max_mtu, 5);
+}
+
+static void test_ports_of_a_device(void **state)
+{
+	const struct ur_dev_spec *d = config.devices;
+
+	assert_int_equal(
+		parse("{\"devices\":[{\"name\":\"a\",\"kind\":\"roce\","
+		      "\"ports\":[{\"interface\":\"eth0\"},"
+		      "{\"addresses\":[\"10.0.0.1\",\"::2\"]}]},"
+		      "{\"name\":\"b\",\"kind\":\"iwarp\","
+		      "\"ports\":[{\"interface\":\"eth0\"}]},"
+		      "{\"name\":\"c\",\"kind\":\"roce\"}]}"),
+		0);
+	assert_int_equal(d[0].nports, 2);
+	assert_string_equal(d[0].ports[0].netdev, "eth0");
+	assert_int_equal(d[0].ports[0].naddrs, 0);
+	assert_string_equal(d[0].ports[1].netdev, "");
+	assert_int_equal(d[0].ports[1].naddrs, 2);
+	assert_int_equal(d[0].ports[1].addrs[1][15], 2);
+	assert_true(ur_dev_spec_is_bound(&d[0]));
+	assert_false(ur_dev_spec_takes_all(&d[0]));
+	assert_int_equal(d[1].nports, 1);
+	assert_int_equal(d[2].nports, 1);
+	assert_true(ur_dev_spec_takes_all(&d[2]));
+}
+
+#define ONE	"{\"devices\":[\n{\"name\":\"a\",\"kind\":\"roce\","
+#define ETH(n)	"{\"interface\":\"eth" #n "\"}"
+#define ADDR(a) "{\"addresses\":[\"" a "\"]}"
+#define TWO_OF_THEM                                                            \
+	"expected \"ports\", \"port\", \"interface\" or \"addresses\", found " \
+	"two of them"
+
+static void test_ports_that_are_refused(void **state)
+{
+	refused(ONE "\n\"ports\":[]}]}",
+		"F:3:9: expected at least one port, found an empty list");
+	refused(ONE "\n\"ports\":5}]}",
+		"F:3:9: expected a list of the device's ports, found 5");
+	refused(ONE "\n\"ports\":[{}]}]}",
+		"F:3:10: expected a port with \"interface\" or \"addresses\", "
+		"found neither");
+	refused(ONE "\n\"ports\":[{\"mtu\":5}]}]}",
+		"F:3:11: expected one of the keys interface, addresses, found "
+		"\"mtu\"");
+	refused(ONE "\"ports\":[" ETH(0) "," ETH(1) "," ETH(2) "," ETH(
+			3) ",\n" ETH(4) "]}]}",
+		"F:3:1: expected at most 4 ports, found more");
+	refused(ONE "\"ports\":[" ETH(0) "],\n\"interface\":\"eth1\"}]}",
+		"F:3:13: " TWO_OF_THEM);
+	refused(ONE "\"ports\":[" ETH(0) "],\n\"addresses\":[\"::1\"]}]}",
+		"F:3:13: " TWO_OF_THEM);
+	refused(ONE "\"interface\":\"eth1\",\n\"ports\":[" ETH(0) "]}]}",
+		"F:3:9: " TWO_OF_THEM);
+	refused(ONE "\"ports\":[" ETH(0) "," ETH(0) "]}]}",
+		"F:2:1: expected one device of a kind on an interface, found a "
+		"and a on eth0");
+	refused(ONE "\"ports\":[" ADDR("::1") "," ADDR("::1") "]}]}",
+		"F:2:1: expected one port for an address, found ports 1 and 2 "
+		"of a");
+	refused(ONE "\"ports\":[" ETH(0) "," ETH(
+			1) "]},\n"
+			   "{\"name\":\"b\",\"kind\":\"roce\",\"interface\":\"eth1\"}]}",
+		"F:3:1: expected one device of a kind on an interface, found a "
+		"and b on eth1");
 }
 
 static void test_text_that_is_no_json(void **state)
@@ -241,7 +307,7 @@ static void test_most_addresses(void **state)
 	assert_int_equal(
 		parse(repeat(head, UR_GID_TABLE_LEN, before, "\"", "", tail)),
 		0);
-	assert_int_equal(config.devices[0].naddrs, UR_GID_TABLE_LEN);
+	assert_int_equal(config.devices[0].ports[0].naddrs, UR_GID_TABLE_LEN);
 	refused(repeat(head, UR_GID_TABLE_LEN, before, "\"", ",\n\"10.0.1.1\"",
 		       tail),
 		"F:2:1: expected at most 64 addresses, found more");
@@ -291,6 +357,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_default),
 		cmocka_unit_test(test_everything),
+		cmocka_unit_test(test_ports_of_a_device),
+		cmocka_unit_test(test_ports_that_are_refused),
 		cmocka_unit_test(test_text_that_is_no_json),
 		cmocka_unit_test(test_what_is_no_device),
 		cmocka_unit_test(test_wrong_values),

@@ -215,7 +215,8 @@ static void test_wrong_devices(void **state)
 		"and b");
 	refused("{\"devices\":[\n{\"name\":\"a\",\"kind\":\"roce\","
 		"\"port\":\"p\",\"interface\":\"eth0\"}]}",
-		"F:2:1: expected \"port\", \"interface\" or \"addresses\", "
+		"F:2:1: expected \"ports\", \"port\", \"interface\" or "
+		"\"addresses\", "
 		"found two of them");
 	refused("{\"devices\":[\n{\"name\":\"a\",\"kind\":\"roce\","
 		"\"port\":\"p\",\"backend\":\"sockets\"}]}",

@@ -419,6 +419,36 @@ static void test_fini_drains_and_waits(void **state)
 	assert_false(unit_readable(f->channel.fd));
 }
 
+static void test_event_without_completion(void **state)
+{
+	struct fixture *f = *state;
+	struct ur_cq other;
+	struct ur_ev out;
+
+	assert_int_equal(ur_cq_init(&other, 7, &f->channel, NULL, &other), 0);
+	ur_cq_arm(&f->cq, false);
+	ur_cq_arm(&other, false);
+	ur_cq_arm(&other, true);
+	assert_int_equal(f->channel.armed, 2);
+	push(&other, 1, false);
+	assert_int_equal(f->channel.armed, 1);
+	ur_cq_take_idle(&f->cq, &out);
+	assert_ptr_equal(out.object, f);
+	assert_int_equal(f->cq.source.delivered, 1);
+	ur_evq_ack(&f->channel, out.source, 1);
+	assert_int_equal(f->channel.armed, 0);
+	/* One event for each arming. */
+	push(&f->cq, 2, false);
+	take_and_ack(&f->channel, 0);
+	assert_false(unit_readable(f->channel.fd));
+	/* Also if it was not armed. */
+	ur_cq_take_idle(&other, &out);
+	ur_evq_ack(&f->channel, out.source, 1);
+	ur_cq_arm(&other, false);
+	assert_int_equal(ur_cq_fini(&other), 0);
+	assert_int_equal(f->channel.armed, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -441,6 +471,7 @@ int main(void)
 		T(test_without_a_channel),
 		T(test_fini_refuses_while_in_use),
 		T(test_fini_drains_and_waits),
+		T(test_event_without_completion),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

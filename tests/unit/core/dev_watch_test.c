@@ -104,7 +104,7 @@ static int index_of(struct fixture *f, const char *text)
 	uint8_t addr[16];
 
 	assert_int_equal(inet_pton(AF_INET6, text, addr), 1);
-	return ur_dev_gid_index(&f->dev, addr);
+	return ur_dev_port_gid_index(&f->dev, 1, addr);
 }
 
 static void test_a_host_with_only_a_loopback(void **state)
@@ -113,16 +113,16 @@ static void test_a_host_with_only_a_loopback(void **state)
 	struct ur_port_attr p;
 	uint32_t seen;
 
-	ur_dev_port(&f->dev, &p);
+	ur_dev_port(&f->dev, 1, &p);
 	assert_false(p.active);
-	assert_int_equal(f->dev.gids[0].ifindex, 0);
+	assert_int_equal(f->dev.ports[0].gids[0].ifindex, 0);
 	assert_true(f->dev.node_guid != 0);
 
 	set_flags(f, "lo", IFF_UP);
 	seen = watch(f);
 	assert_int_equal(seen, GID_CHANGE | LID_CHANGE | PORT_ACTIVE);
 	assert_int_equal(index_of(f, "::ffff:127.0.0.1"), 0);
-	ur_dev_port(&f->dev, &p);
+	ur_dev_port(&f->dev, 1, &p);
 	assert_true(p.active);
 	assert_int_equal(p.lid, 1);
 	assert_int_equal(p.active_mtu, 5);
@@ -132,12 +132,13 @@ static void test_a_host_with_only_a_loopback(void **state)
 	set_addr(f, "lo:1", "10.1.2.3");
 	assert_int_equal(watch(f), GID_CHANGE);
 	assert_true(index_of(f, "::ffff:10.1.2.3") > 0);
-	assert_string_equal(f->dev.gids[index_of(f, "::ffff:10.1.2.3")].ifname,
-			    "lo");
+	assert_string_equal(
+		f->dev.ports[0].gids[index_of(f, "::ffff:10.1.2.3")].ifname,
+		"lo");
 
 	set_flags(f, "lo", 0);
 	assert_true(watch(f) & PORT_ERR);
-	ur_dev_port(&f->dev, &p);
+	ur_dev_port(&f->dev, 1, &p);
 	assert_false(p.active);
 }
 

@@ -403,6 +403,70 @@ static void test_more_queues_than_are_remembered(void **state)
 		ur_evq_fini(&m.q[i]);
 }
 
+/* As the kernel does when a packet comes. */
+static void signal_by_kernel(struct ur_evq *q)
+{
+	uint64_t one = 1;
+
+	assert_int_equal(write(q->fd, &one, sizeof(one)), sizeof(one));
+}
+
+static bool take_polled(struct fixture *f, bool *readable)
+{
+	struct ur_ev out;
+
+	if (!ur_evq_take_polled(&f->q, &out, readable))
+		return false;
+	ur_evq_ack(&f->q, out.source, 1);
+	return true;
+}
+
+static void test_counts_of_the_kernel(void **state)
+{
+	struct fixture *f = *state;
+	bool readable;
+
+	nonblocking(&f->q);
+	assert_false(take_polled(f, &readable));
+	assert_false(readable);
+	signal_by_kernel(&f->q);
+	signal_by_kernel(&f->q);
+	assert_false(take_polled(f, &readable));
+	assert_true(readable);
+	assert_false(unit_readable(f->q.fd));
+
+	/* Each entry keeps its count, and no more. */
+	ur_evq_post(&f->q, &f->a);
+	signal_by_kernel(&f->q);
+	ur_evq_post(&f->q, &f->b);
+	assert_true(take_polled(f, &readable));
+	assert_true(unit_readable(f->q.fd));
+	signal_by_kernel(&f->q);
+	assert_true(take_polled(f, &readable));
+	assert_false(unit_readable(f->q.fd));
+
+	/* Another taker has read the entry's or the kernel's. */
+	signal_by_kernel(&f->q);
+	ur_evq_post(&f->q, &f->a);
+	expect(f, &f->a);
+	assert_false(take_polled(f, &readable));
+	assert_true(readable);
+
+	/* Beside entries whose counts come later. */
+	ur_evq_defer_wakes();
+	ur_evq_post(&f->q, &f->b);
+	ur_evq_post(&f->q, &f->b);
+	signal_by_kernel(&f->q);
+	assert_true(take_polled(f, &readable));
+	assert_false(unit_readable(f->q.fd));
+	ur_evq_flush_wakes();
+	ur_evq_end_deferring();
+	assert_true(unit_readable(f->q.fd));
+	assert_true(take_polled(f, &readable));
+	assert_false(take_polled(f, &readable));
+	assert_false(readable);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -419,6 +483,7 @@ int main(void)
 		T(test_deferred_wakes_are_counted),
 		T(test_drain_before_deferred_wakes),
 		T(test_fini_waits_for_deferred_wakes),
+		T(test_counts_of_the_kernel),
 		cmocka_unit_test(test_more_queues_than_are_remembered),
 	};
 

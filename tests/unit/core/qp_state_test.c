@@ -47,13 +47,19 @@ static const char *const rules[] = {
 	"XT RTS RTS calgwb",	  "XS RTS SQD n",
 	"XT RTS SQD n",		  "XS SQD RTS calgb",
 	"XT SQD RTS calgwb",	  "XS SQD SQD pvtyzilakg",
-	"XT SQD SQD pvtdlakwg",
+	"XT SQD SQD pvtdlakwg",	  "DI RESET INIT KPE",
+	"DI INIT INIT kpa",	  "DI INIT RTR VMke",
+	"DI RTR RTS TYZIcwb",	  "DI RTS RTS cwb",
+	"DI RTS SQD n",		  "DI SQD RTS cwb",
+	"DI SQD SQD tyzik",	  "DT RESET RTR KPAVMWE",
 };
 
-static const char *const types[] = { "RC", "UC", "UD", "RAW", "XS", "XT" };
+static const char *const types[] = { "RC", "UC", "UD", "RAW",
+				     "XS", "XT", "DI", "DT" };
 static const enum ur_qp_type numbers[] = { UR_QPT_RC,	    UR_QPT_UC,
 					   UR_QPT_UD,	    UR_QPT_RAW_PACKET,
-					   UR_QPT_XRC_SEND, UR_QPT_XRC_RECV };
+					   UR_QPT_XRC_SEND, UR_QPT_XRC_RECV,
+					   UR_QPT_DC_INI,   UR_QPT_DC_TGT };
 
 #define TYPES ((int)ARRAY_SIZE(types))
 
@@ -61,7 +67,7 @@ static const char *const states[] = { "RESET", "INIT", "RTR", "RTS",
 				      "SQD",   "SQE",  "ERR" };
 
 /* By the bit of enum ibv_qp_attr_mask, from bit 1 on. */
-static const char letters[] = "cnakpqvmtyzrilwsdg-x----b";
+static const char letters[] = "cnakpqvmtyzrilwsdg-x----be";
 
 static uint32_t bit_of(char letter)
 {

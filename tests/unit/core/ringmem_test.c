@@ -164,6 +164,27 @@ static void test_an_srq_grows_there(void **state)
 	assert_int_equal(ur_srq_fini(&srq), 0);
 }
 
+/* From the heap up to half a page, and reused there: zeroed all the same. */
+static void test_alignment(void **state)
+{
+	static const size_t sizes[] = { 1, 64, 100, 2048, 2049, 4096, 70000 };
+
+	for (size_t i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+		size_t bytes = sizes[i / 2];
+		uint8_t *ring = ur_ring_map(bytes);
+
+		assert_non_null(ring);
+		assert_int_equal((uintptr_t)ring % (bytes > 2048 ? 4096 : 64),
+				 0);
+		for (size_t k = 0; k < bytes; k++)
+			assert_int_equal(ring[k], 0);
+		memset(ring, 0xee, bytes);
+		ur_ring_unmap(ring, bytes);
+	}
+	ur_ring_unmap(NULL, 64);
+	ur_ring_unmap(NULL, 4096);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -172,6 +193,7 @@ int main(void)
 		T(test_a_source_may_decline),
 		T(test_a_qp_has_both_queues_there),
 		T(test_an_srq_grows_there),
+		cmocka_unit_test(test_alignment),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

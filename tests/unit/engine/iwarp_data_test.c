@@ -3,6 +3,8 @@
 #include "side.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +16,8 @@
 #include "../own_net.h"
 #include "base/guard.h"
 #include "engine/internal.h"
+#include "engine/lane_iwarp.h"
+#include "engine/wait.h"
 
 static int open_both(void **state)
 {
@@ -86,6 +90,97 @@ static void both_sides_sleep(void **state)
 		} while (cqe.opcode != UR_WC_RECV);
 		assert_int_equal(cqe.status, UR_WC_SUCCESS);
 	}
+}
+
+/* Arms so that the kernel's polls wake a program (engine/chanpoll). */
+static bool arm_polled(struct side *s)
+{
+	struct ur_lane *l = s->qp.lane;
+	bool polled;
+
+	ur_lane_lock(l);
+	l->no_waiter_until_ns = 0;
+	l->chan.off_until_ns = 0;
+	ur_lane_unlock(l);
+	atomic_store(&s->cq.armed_ns, ur_clock_ns());
+	ur_cq_arm(&s->cq, false);
+	ur_adapter_arm(s->a, &s->cq);
+	ur_lane_lock(l);
+	polled = l->chan.q == &s->channel;
+	ur_lane_unlock(l);
+	return polled;
+}
+
+static void sleep_by_poll(struct side *s)
+{
+	struct pollfd fd = { .fd = s->channel.fd, .events = POLLIN };
+	struct ur_ev ev;
+
+	assert_int_equal(poll(&fd, 1, 10000), 1);
+	assert_int_equal(ur_adapter_wait(s->a, &s->channel, &ev), 0);
+	ur_evq_ack(&s->channel, ev.source, 1);
+}
+
+static void stop_polling(struct side *s)
+{
+	ur_chanpoll_leave(s->a, &s->channel);
+	ur_adapter_cq_unlist(s->a, &s->cq);
+}
+
+/* Two messages at a time: one may be left in the connection when the event of the
+ * other is taken. */
+static void program_sleeps_in_poll(void **state)
+{
+	struct side *a = *state, *b = a + 1;
+	uint32_t polled = 0, got;
+	struct ur_cqe cqe[2];
+
+	assert_int_equal(fcntl(b->channel.fd, F_SETFL, O_NONBLOCK), 0);
+	ur_adapter_cq_list(b->a, &b->cq);
+	for (uint32_t i = 0; i < 300; i++) {
+		uint32_t len = i % 3 ? 64 : 100000;
+
+		side_recv(b, i, 0, len);
+		side_recv(b, i, 0, len);
+		polled += arm_polled(b);
+		side_send(a, i, 0, len);
+		side_send(a, i, 0, len);
+		for (got = 0; got < 2;) {
+			sleep_by_poll(b);
+			(void)arm_polled(b);
+			got += ur_cq_poll(&b->cq, cqe, 2);
+		}
+		side_expect(a, i, UR_WC_SUCCESS);
+		side_expect(a, i, UR_WC_SUCCESS);
+	}
+	assert_true(polled);
+	stop_polling(b);
+}
+
+/* Nothing in the set says that a connection is still to be read. */
+static void program_sleeps_beside_unread_bytes(void **state)
+{
+	struct side *a = *state, *b = a + 1;
+	struct ur_lane *l = b->qp.lane;
+	struct ur_iw_link *k;
+	bool left = true;
+
+	assert_int_equal(fcntl(b->channel.fd, F_SETFL, O_NONBLOCK), 0);
+	ur_adapter_cq_list(b->a, &b->cq);
+	for (uint32_t i = 0; left && i < 1000; i++) {
+		if (!arm_polled(b))
+			continue;
+		ur_lane_lock(l);
+		k = ur_iwarp_link(&b->qp);
+		ur_tcp_again(&l->iw->tcp, &k->tcp);
+		ur_lane_unlock(l);
+		(void)arm_polled(b);
+		ur_lane_lock(l);
+		left = ur_tcp_has_readable(&l->iw->tcp);
+		ur_lane_unlock(l);
+	}
+	assert_false(left);
+	stop_polling(b);
 }
 
 static bool becomes(const uint8_t *at, uint8_t value)
@@ -505,6 +600,8 @@ int main(void)
 		cmocka_unit_test(a_peer_that_exits_is_noticed),
 		TEST(send_and_receive_all_sizes),
 		TEST(both_sides_sleep),
+		TEST(program_sleeps_in_poll),
+		TEST(program_sleeps_beside_unread_bytes),
 		TEST(writes_need_no_help),
 		TEST(reads_and_writes_of_a_mebibyte),
 		TEST(many_reads_in_order),

@@ -201,6 +201,49 @@ static void test_taking_is_not_polling_when_armed(void **state)
 	assert_false(ticks);
 }
 
+static _Atomic bool spin_ends;
+
+static void *spin_main(void *arg)
+{
+	while (!atomic_load_explicit(&spin_ends, memory_order_relaxed))
+		;
+	return arg;
+}
+
+#define SPINNERS_MAX 64
+
+/* It then becomes the poller of the lane even so, and gets its packets. */
+static void test_poller_sleeps_where_processors_are_short(void **state)
+{
+	struct pair *p = *state;
+	struct ur_lane *l = p->qa.lane;
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+	uint64_t end = ur_adapter_now() + 20 * SECOND, dozed = 0;
+	pthread_t spinners[SPINNERS_MAX];
+
+	n = 2 * n + 1; /* load 3 */
+	if (n >= SPINNERS_MAX)
+		skip();
+	atomic_store(&spin_ends, false);
+	for (long i = 0; i <= n; i++)
+		assert_int_equal(
+			pthread_create(&spinners[i], NULL, spin_main, NULL), 0);
+	while (!dozed && ur_adapter_now() < end) {
+		ur_adapter_poll(p->a, &p->cq);
+		ur_lane_lock(l);
+		dozed = l->dozed_ns;
+		ur_lane_unlock(l);
+	}
+	assert_true(dozed);
+	assert_true(pair_become_poller(p));
+	pair_write_byte(p, 5);
+	assert_true(pair_seen_in_memory(p, 5, 10 * SECOND));
+	pair_drain(p);
+	atomic_store(&spin_ends, true);
+	for (long i = 0; i <= n; i++)
+		assert_int_equal(pthread_join(spinners[i], NULL), 0);
+}
+
 /* The helper is on the link when arm returns, not a tick later. */
 static void test_arm_ends_tick(void **state)
 {
@@ -436,7 +479,7 @@ static void test_late_but_answered(void **state)
 		ur_lane_send(l, ur_clock_ns());
 	}
 	assert_true(ur_lane_step(l, ur_clock_ns()) > 0);
-	sleep_ms(60);
+	sleep_ms(80); /* four timeouts, as in a crowd */
 	assert_true(ur_roce_deadline(l->roce) < ur_clock_ns());
 	assert_true(ur_lane_step(l, ur_clock_ns()) > 0);
 	ur_lane_unlock(l);
@@ -685,6 +728,7 @@ int main(void)
 		TEST(test_doorbell_tries_again),
 		TEST(test_taking_completions_is_polling),
 		TEST(test_taking_is_not_polling_when_armed),
+		TEST(test_poller_sleeps_where_processors_are_short),
 		TEST(test_arm_ends_tick),
 		TEST(test_armed_for_solicited_is_polled),
 		TEST(test_arm_overrules_earlier_polls),

@@ -72,8 +72,8 @@ int pair_to_rtr(struct ur_adapter *a, struct ur_qp *qp, uint32_t dest,
 	int i;
 
 	for (i = 0;; i++) {
-		assert_int_equal(ur_dev_gid(ur_adapter_dev(a), (uint32_t)i, &g),
-				 0);
+		assert_int_equal(
+			ur_dev_gid(ur_adapter_dev(a), 1, (uint32_t)i, &g), 0);
 		if (g.ifindex)
 			break;
 	}

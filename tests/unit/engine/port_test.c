@@ -136,7 +136,7 @@ static int open_device(void)
 	ur_lock_init(&a->lock);
 	a->dev.kind = UR_DEV_IWARP;
 	a->dev.spec.port = 1;
-	strcpy(a->dev.spec.netdev, "lo");
+	strcpy(a->dev.spec.ports[0].netdev, "lo");
 	err = ur_adapter_open(a);
 	ur_lock_fini(&a->lock);
 	free(a);

@@ -387,6 +387,10 @@ static void test_poll_without_news(void **state)
 
 	ur_wait_add(&lanes, p->a, &p->channel);
 	assert_int_equal(ur_wait_poll(&lanes, fds, 1, until, 0), 0);
+	/* Without lanes, as a listening rsocket */
+	assert_int_equal(ur_wait_poll(&(struct ur_wait_lanes){ 0 }, fds, 1,
+				      ur_adapter_now() + SECOND / 100, 0),
+			 0);
 	assert_true(ur_adapter_now() >= until);
 	pthread_create(&t, NULL, write_soon, &news);
 	assert_int_equal(ur_wait_poll(&lanes, fds, 1, UR_NEVER, 0), 1);

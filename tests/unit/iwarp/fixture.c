@@ -59,6 +59,7 @@ static void side_init(struct side *s, uint32_t n, bool with_srq)
 {
 	struct ur_iwarp_config cfg = { .slot = n + 1, .seed = n + 7 };
 	struct ur_qp_init init = { .type = UR_QPT_RC,
+				   .max_atomic_arg = 8,
 				   .cap = { .max_send_wr = WRS,
 					    .max_recv_wr = WRS,
 					    .max_send_sge = 4,

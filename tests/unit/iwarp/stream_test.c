@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "core/masked.h"
 #include "fixture.h"
 
 #define REMOTE_ALL                                                             \
@@ -170,6 +171,43 @@ static void check_atomics(struct world *w)
 	}
 }
 
+/* RFC 7306, 5.2.1 and 5.2.2, with masks. */
+static void check_masked(struct world *w)
+{
+	/* Fields of 4, 8 and 52 bits */
+	static const struct ur_masked add = { .value = { 0xf0f },
+					      .mask = { 0x808 } };
+	static const struct ur_masked cas = { .value = { 0xf7 },
+					      .compare = { 0x1fff },
+					      .mask = { 0xf },
+					      .compare_mask = { 0xf000 } };
+	struct ur_sge sge = rig_sge(&w->src, 16, 8);
+	struct rig_wr wr = wr_rdma(w, UR_WR_MASKED_FETCH_ADD, &sge, 1, 0);
+	uint64_t v = 0x1909;
+
+	wr.masked = &add;
+	wr.remote_addr = ((uintptr_t)w->dst.p + 7) & ~UINT64_C(7);
+	memcpy((void *)(uintptr_t)wr.remote_addr, &v, 8);
+	side_post_send(&w->p, &w->p.a, &wr);
+	pair_run(&w->p);
+	assert_int_equal(side_cqe(&w->p.a, 1, UR_WC_SUCCESS).opcode,
+			 UR_WC_MASKED_FETCH_ADD);
+	memcpy(&v, w->src.p + 16, 8);
+	assert_int_equal(v, 0x1909);
+	memcpy(&v, (void *)(uintptr_t)wr.remote_addr, 8);
+	assert_int_equal(v, 0x1808);
+	wr.opcode = UR_WR_MASKED_CMP_SWP;
+	wr.masked = &cas;
+	for (int i = 0; i < 2; i++) {
+		side_post_send(&w->p, &w->p.a, &wr);
+		pair_run(&w->p);
+		assert_int_equal(side_cqe(&w->p.a, 1, UR_WC_SUCCESS).opcode,
+				 UR_WC_MASKED_COMP_SWAP);
+	}
+	memcpy(&v, w->src.p + 16, 8);
+	assert_int_equal(v, 0x1807);
+}
+
 static void all_operations(const struct ur_iw_params *params, uint32_t tx_max,
 			   uint32_t rx_max, uint32_t room)
 {
@@ -194,6 +232,7 @@ static void all_operations(const struct ur_iw_params *params, uint32_t tx_max,
 		check_read(&w, lens[i]);
 	}
 	check_atomics(&w);
+	check_masked(&w);
 	assert_int_equal(ur_iwarp_counters(w.p.a.w)->crc_errors, 0);
 	assert_int_equal(ur_iwarp_counters(w.p.b.w)->crc_errors, 0);
 	assert_int_equal(ur_iwarp_link_action(&w.p.a.qp), UR_IW_KEEP);

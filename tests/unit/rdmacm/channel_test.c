@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Channels that end under the threads that take their events. */
+/* Channels that end under the threads that take their events, and counts that
+ * come later than their events. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,10 +10,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,6 +39,22 @@ struct late {
 };
 
 static _Thread_local struct late *ends_before_read;
+
+/* A thread stops before its write(2), and after it. */
+struct slow_write {
+	struct rdma_cm_id *id;
+	sem_t reached;
+	sem_t go;
+};
+
+static _Thread_local struct slow_write *writes_slowly;
+
+static void pause_writer(struct slow_write *w)
+{
+	sem_post(&w->reached);
+	while (sem_wait(&w->go))
+		;
+}
 
 static void *end_channel(void *arg)
 {
@@ -59,6 +79,39 @@ ssize_t __wrap_read(int fd, void *buf, size_t len)
 		atomic_store(&l->ended, true);
 	}
 	return __real_read(fd, buf, len);
+}
+
+/* The library writes by the first of them; built for ThreadSanitizer, by the
+ * second. */
+long __real_syscall(long n, long a, long b, long c, long d, long e, long f);
+long __wrap_syscall(long n, long a, long b, long c, long d, long e, long f);
+ssize_t __real_write(int fd, const void *buf, size_t len);
+ssize_t __wrap_write(int fd, const void *buf, size_t len);
+
+long __wrap_syscall(long n, long a, long b, long c, long d, long e, long f)
+{
+	struct slow_write *w = n == SYS_write ? writes_slowly : NULL;
+	long rc;
+
+	if (w)
+		pause_writer(w);
+	rc = __real_syscall(n, a, b, c, d, e, f);
+	if (w)
+		pause_writer(w);
+	return rc;
+}
+
+ssize_t __wrap_write(int fd, const void *buf, size_t len)
+{
+	struct slow_write *w = writes_slowly;
+	ssize_t rc;
+
+	if (w)
+		pause_writer(w);
+	rc = __real_write(fd, buf, len);
+	if (w)
+		pause_writer(w);
+	return rc;
 }
 /* NOLINTEND(readability-identifier-naming) */
 
@@ -170,6 +223,69 @@ static void test_ends_before_read(void **state)
 	sigaction(SIGUSR1, &old, NULL);
 }
 
+int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event,
+			int status, uint64_t arg);
+
+static void post(struct rdma_cm_id *id)
+{
+	assert_int_equal(
+		rdma_write_cm_event(id, (enum rdma_cm_event_type)18, 0, 0), 0);
+}
+
+static void *post_slowly(void *arg)
+{
+	struct slow_write *w = arg;
+
+	writes_slowly = w;
+	post(w->id);
+	writes_slowly = NULL;
+	return NULL;
+}
+
+/* While the channel is readable there is an event: how many there were. */
+static unsigned int take_readable(struct rdma_event_channel *ch)
+{
+	struct pollfd p = { .fd = ch->fd, .events = POLLIN };
+	struct rdma_cm_event *ev;
+	unsigned int n = 0;
+
+	while (poll(&p, 1, 0) == 1) {
+		assert_int_equal(rdma_get_cm_event(ch, &ev), 0);
+		rdma_ack_cm_event(ev);
+		n++;
+	}
+	return n;
+}
+
+/* Of two events the second is queued before it is counted. */
+static void test_late_count(void **state)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct slow_write w;
+	unsigned int taken;
+	pthread_t thread;
+
+	sem_init(&w.reached, 0, 0);
+	sem_init(&w.go, 0, 0);
+	fcntl(ch->fd, F_SETFL, O_NONBLOCK);
+	assert_int_equal(rdma_create_id(ch, &w.id, NULL, RDMA_PS_TCP), 0);
+	post(w.id);
+	pthread_create(&thread, NULL, post_slowly, &w);
+	sem_wait(&w.reached);
+	taken = take_readable(ch);
+	sem_post(&w.go);
+	sem_wait(&w.reached);
+	taken += take_readable(ch);
+	sem_post(&w.go);
+	pthread_join(thread, NULL);
+	taken += take_readable(ch);
+	assert_int_equal(taken, 2);
+	rdma_destroy_id(w.id);
+	rdma_destroy_event_channel(ch);
+	sem_destroy(&w.reached);
+	sem_destroy(&w.go);
+}
+
 enum { KEPT = 64 }; /* after their end, by the library */
 
 /* Channels of synchronous ids take no places of applications' ones. */
@@ -204,6 +320,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_after_end),
 		cmocka_unit_test(test_ends_before_read),
+		cmocka_unit_test(test_late_count),
 		cmocka_unit_test(test_kept),
 		cmocka_unit_test(test_twice),
 	};

@@ -74,7 +74,21 @@ static void a17_9_3_a_cnp_halves_the_window(void **state)
 
 	in_flight(f);
 	cnp(f);
-	assert_int_equal(counters(f)->cnp_handled, 1);
+	assert_int_equal(counters(f)->rp_cnp_handled, 1);
+	assert_in_range(next_window(f, FIRST), 200, 300);
+}
+
+/* Of marks on packets of one window, only the first counts. */
+static void a17_9_3_one_cnp_counts_per_window(void **state)
+{
+	struct fix *f = *state;
+
+	in_flight(f);
+	for (uint32_t i = 0; i < 100; i++) {
+		cnp(f);
+		f->now_ns += 1 * MS;
+	}
+	assert_int_equal(counters(f)->rp_cnp_handled, 100);
 	assert_in_range(next_window(f, FIRST), 200, 300);
 }
 
@@ -124,6 +138,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, rc_setup, fix_teardown)
 		T(it_grows),
 		T(a17_9_3_a_cnp_halves_the_window),
+		T(a17_9_3_one_cnp_counts_per_window),
 		T(of_another_host_it_does_not),
 		T(a_single_loss_does_not),
 		T(the_loss_of_an_eighth_halves_it),

@@ -238,6 +238,7 @@ static void collect(struct fix *f)
 			assert_int_equal(ur_hdr_decode(&o->h, p.data, p.len,
 						       &payload, &len),
 					 0);
+			o->tclass = p.tclass;
 			o->len = (uint32_t)len;
 			memcpy(o->payload, payload, len);
 		}

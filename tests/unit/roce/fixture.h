@@ -31,6 +31,7 @@
 
 struct out {
 	struct ur_hdr h;
+	uint8_t tclass;
 	uint32_t len; /* of the payload */
 	uint8_t payload[4096];
 };

@@ -50,6 +50,26 @@ static void it_is_piggybacked_on_a_send(void **state)
 	assert_int_equal(fix_sleep(f, 50 * US), 0);
 }
 
+/* A CNP that is due leaves with the acknowledgement (roce/ecn). */
+static void no_piggyback_while_a_cnp_is_due(void **state)
+{
+	struct fix *f = *state;
+
+	f->pkt.tclass = UR_ECN_CE;
+	come(f, RQ_PSN);
+	f->pkt.tclass = 0;
+	fix_post(f, UR_WR_SEND, 1, 64, 0);
+	assert_int_equal(fix_run(f), 3);
+	expect_out(f, 0, UR_RC_SEND_ONLY, SQ_PSN);
+	assert_false(f->out[0].h.bth.has_ack);
+	assert_int_equal(f->out[1].h.bth.opcode, UR_CNP);
+	expect_aeth(f, 2, RQ_PSN, ACK);
+	come(f, RQ_PSN + 1);
+	fix_post(f, UR_WR_SEND, 2, 64, 0);
+	assert_int_equal(fix_run(f), 1);
+	assert_true(f->out[0].h.bth.has_ack);
+}
+
 static void not_to_others(void **state)
 {
 	struct fix *f = *state;
@@ -414,6 +434,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(it_is_piggybacked_on_a_send),
+		TEST(no_piggyback_while_a_cnp_is_due),
 		TEST(not_to_others),
 		TEST(the_first_packets_request_acks),
 		TEST(all_requests_have_the_urnic_bit),

@@ -390,6 +390,22 @@ static void c9_7_6_1_3_retries_end_within_the_bound(void **state)
 	assert_int_equal(ur_roce_deadline(f->lane.roce), UR_NEVER);
 }
 
+/* But not beyond the bound. */
+static void c9_7_6_1_3_load_makes_timeouts_longer(void **state)
+{
+	struct fix *f = *state;
+	uint64_t start = f->now_ns;
+
+	ur_roce_set_load(f->lane.roce, 100);
+	fix_post(f, UR_WR_SEND, 1, 8, 0);
+	fix_run(f);
+	fix_sleep(f, 15 * TIMEOUT_NS);
+	expect_no_cqe(f);
+	assert_true(count_psn(f, SQ_PSN) >= 3);
+	fix_sleep(f, 16 * TIMEOUT_NS - (f->now_ns - start));
+	expect_cqe(f, 1, UR_WC_RETRY_EXC_ERR);
+}
+
 static void c9_7_6_1_3_progress_renews_the_retries(void **state)
 {
 	struct fix *f = *state;
@@ -662,6 +678,7 @@ int main(void)
 		T(c9_7_5_2_8_one_wait_spends_one_rnr_retry),
 		T(c9_7_5_2_8_rnr_retry_7_is_for_ever),
 		T(c9_7_6_1_3_retries_end_within_the_bound),
+		T(c9_7_6_1_3_load_makes_timeouts_longer),
 		T(c9_7_6_1_3_progress_renews_the_retries),
 		T(c9_7_6_1_3_timeout_zero_never_fails),
 		T(slow_responses_are_no_loss),

@@ -87,6 +87,25 @@ static void duplicates_are_acknowledged_again(void **state)
 	another(f);
 }
 
+/* Each packet to a urnic says which atomics are executed. */
+static void bits_as_before(void **state)
+{
+	struct fix *f = *state;
+	struct ur_hdr h = peer_hdr(f, UR_RC_SEND_ONLY, RQ_PSN);
+
+	fix_recv(f, 1, 0, 64);
+	h.bth.urnic = h.bth.masked = true;
+	peer_send(f, &h, 8);
+	expect_cqe(f, 1, UR_WC_SUCCESS);
+	assert_int_equal(fix_run(f), 1);
+	assert_true(f->out[0].h.bth.urnic && f->out[0].h.bth.masked);
+	end(f);
+	to_number(f, UR_RC_SEND_ONLY, RQ_PSN, 8);
+	assert_int_equal(fix_run(f), 1);
+	assert_true(f->out[0].h.bth.urnic && f->out[0].h.bth.masked);
+	another(f);
+}
+
 /* One acknowledgement covers several duplicates. */
 static void one_ack_for_several(void **state)
 {
@@ -171,9 +190,13 @@ static void records_at_exit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(migreq_as_before),	 T(duplicates_are_acknowledged_again),
-		T(one_ack_for_several),	 T(nothing_else_is_answered),
-		T(only_for_timewait_ns), T(unused_qp_leaves_no_record),
+		T(migreq_as_before),
+		T(bits_as_before),
+		T(duplicates_are_acknowledged_again),
+		T(one_ack_for_several),
+		T(nothing_else_is_answered),
+		T(only_for_timewait_ns),
+		T(unused_qp_leaves_no_record),
 		T(records_at_exit),
 	};
 

@@ -16,6 +16,7 @@
 
 #include "../../skip.h"
 #include "base/guard.h"
+#include "core/masked.h"
 #include "shm/segment.h"
 
 #define SIZE 0x40000u
@@ -268,6 +269,53 @@ static void test_atomics(void **state)
 	assert_int_equal(old, 99);
 	rig_dereg(r);
 	assert_int_equal(atomic_op(r, m, 64, false, 1, 0, &old), -EAGAIN);
+}
+
+static int masked_op(struct rig *r, struct region m, size_t at, bool cas,
+		     uint32_t len, uint64_t old[2])
+{
+	static const struct ur_masked x = { .value = { 7, 8 },
+					    .compare = { 1000 },
+					    .mask = { UINT64_MAX, UINT64_MAX },
+					    .compare_mask = { UINT32_MAX } };
+	const struct ur_op op = { RIG_QPN,   RIG_SQPN,
+				  m.key,     UR_ACCESS_REMOTE_ATOMIC,
+				  m.va + at, len };
+
+	return ur_direct_masked(r->direct, &op, cas, &x, old);
+}
+
+static void test_masked(void **state)
+{
+	struct rig *r = *state;
+	struct region m = mapped(r, KIND_MEMFD, RIG_REMOTE);
+	uint64_t old[2] = { 99, 99 };
+
+	if (!ur_masked_is_size(16))
+		skip();
+	rig_poke(r, 64, 1000);
+	rig_poke(r, 72, 3);
+	assert_int_equal(masked_op(r, m, 64, true, 16, old), 0);
+	assert_int_equal(old[0], 1000);
+	assert_int_equal(old[1], 3);
+	assert_int_equal(rig_peek(r, 64), 7);
+	assert_int_equal(rig_peek(r, 72), 8);
+	/* Every bit is a field: exclusive or. */
+	assert_int_equal(masked_op(r, m, 64, false, 8, old), 0);
+	assert_int_equal(rig_peek(r, 64), 0);
+	assert_int_equal(rig_peek(r, 72), 8);
+	assert_int_equal(masked_op(r, m, 64, false, 4, old), 0);
+	assert_int_equal(rig_peek(r, 64), 7);
+	/* Aligned to its own size only */
+	assert_int_equal(masked_op(r, m, 68, false, 4, old), 0);
+	assert_int_equal(rig_peek(r, 64), (uint64_t)7 << 32 | 7);
+	old[0] = 99;
+	assert_int_equal(masked_op(r, m, 72, false, 16, old), -EAGAIN);
+	assert_int_equal(masked_op(r, m, 66, false, 4, old), -EAGAIN);
+	assert_int_equal(masked_op(r, m, SIZE, false, 4, old), -EAGAIN);
+	assert_int_equal(old[0], 99);
+	rig_dereg(r);
+	assert_int_equal(masked_op(r, m, 64, false, 8, old), -EAGAIN);
 }
 
 /* Nothing of the request is done when a part of it is not allowed. */
@@ -623,13 +671,17 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_kinds),	      T(test_piece),   T(test_piece_refused),
-		T(test_unmappable),   T(test_atomics), T(test_slow),
-		T(test_unknown),      T(test_range),   T(test_qp),
-		T(test_rights),	      T(test_forget),  T(test_rereg),
-		T(test_truncated),    T(test_pieces),  T(test_local_fault),
-		T(test_on_demand),    T(test_forked),  T(test_pull),
-		T(test_pull_private), T(test_refused), T(test_sequence),
+		T(test_kinds),	       T(test_piece),
+		T(test_piece_refused), T(test_unmappable),
+		T(test_atomics),       T(test_masked),
+		T(test_slow),	       T(test_unknown),
+		T(test_range),	       T(test_qp),
+		T(test_rights),	       T(test_forget),
+		T(test_rereg),	       T(test_truncated),
+		T(test_pieces),	       T(test_local_fault),
+		T(test_on_demand),     T(test_forked),
+		T(test_pull),	       T(test_pull_private),
+		T(test_refused),       T(test_sequence),
 	};
 
 	/* The first SysV segment of a machine has number 0, which maps shows as

@@ -135,6 +135,65 @@ static void who_takes_nothing_is_given_up(void **state)
 	pair_close(p);
 }
 
+static int ready_setup(void **state)
+{
+	*state = pair_new(UR_QPT_RC, false);
+	return 0;
+}
+
+/* Side 1 sends 1000 bytes by the wire, and side 0 gets them. */
+static void send_by_wire(struct pair *p, uint64_t wr_id)
+{
+	static struct ur_burst burst;
+	struct pair_side *from = &p->side[1], *to = &p->side[0];
+	struct ur_sge into = rig_sge(&to->buf, PAIR_HALF, 1000);
+	struct ur_sge sge = rig_sge(&from->buf, 0, 1000);
+	struct rig_wr wr = { .wr_id = wr_id,
+			     .opcode = UR_WR_SEND,
+			     .flags = UR_SEND_SIGNALED,
+			     .sge = &sge,
+			     .nsge = 1 };
+	struct rig_pkt pkt;
+
+	assert_int_equal(rig_post_recv(&to->qp.rq, wr_id, &into, 1), 0);
+	assert_int_equal(rig_post_send(&from->qp, &wr), 0);
+	ur_roce_kick(from->lane.roce, &from->qp, p->now_ns);
+	assert_true(ur_roce_output(from->lane.roce, &burst, p->now_ns));
+	assert_true(rig_burst_pkt(&burst, 0, &pkt));
+	rig_pkt_input(&to->lane, &pkt, p->now_ns);
+	(void)pair_cqe(p, 0, wr_id, UR_WC_SUCCESS);
+}
+
+/*
+ * The first request through the channel does not overtake the acknowledgement
+ * that its queue pair has sent as a packet: a program with one channel for both
+ * completion queues would be woken for the receive, and find no completion of
+ * its SEND.
+ */
+static void an_answer_by_the_channel_waits_for_the_link(void **state)
+{
+	struct pair *p = *state;
+
+	send_by_wire(p, 1);
+	ur_roce_flush_acks(p->side[0].lane.roce, p->now_ns);
+	assert_int_equal(pair_leave(p), 1);
+	pair_open(p);
+	for (unsigned int i = 0; i < 6; i++)
+		(void)pair_look(p, i & 1);
+	pair_recv(p, 2, 0, 1000);
+	pair_post(p, 2, 1000, NULL);
+	assert_int_equal(pair_leave(p), 1); /* the acknowledgement alone */
+	(void)pair_look(p, 1);
+	pair_no_cqe(p, 1);
+	assert_true(ur_shm_waits_link(p->side[1].lane.roce));
+	pair_deliver(p);
+	(void)pair_look(p, 1);
+	(void)pair_cqe(p, 1, 1, UR_WC_SUCCESS);
+	(void)pair_cqe(p, 1, 2, UR_WC_SUCCESS);
+	(void)pair_look(p, 0);
+	pair_close(p);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, rc_setup, pair_teardown)
 
 int main(void)
@@ -144,6 +203,9 @@ int main(void)
 		T(shown_after_a_cell),
 		T(full_ring_still_tells),
 		T(who_takes_nothing_is_given_up),
+		cmocka_unit_test_setup_teardown(
+			an_answer_by_the_channel_waits_for_the_link,
+			ready_setup, pair_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
  * the test says what shm/ says. */
 #include <errno.h>
 
+#include "core/umr.h"
 #include "shm/direct.h"
 #include "shm/pair.h"
 
@@ -11,8 +12,9 @@
 #define LEN	32768u
 
 static bool usable;
-static uint32_t looks; /* each has the channel run dry */
-static uint32_t tried; /* requests that might have been done directly */
+static uint32_t looks;	     /* each has the channel run dry */
+static uint32_t tried;	     /* requests that might have been done directly */
+static struct ur_sge *local; /* data of the requests; NULL: the buffer's */
 
 void ur_direct_allow_cma(struct ur_direct *r, bool yes)
 {
@@ -80,6 +82,7 @@ static int setup(void **state)
 	p->side[0].peer.direct = (struct ur_direct *)p;
 	usable = false;
 	looks = tried = 0;
+	local = NULL;
 	*state = p;
 	return 0;
 }
@@ -95,6 +98,7 @@ static int teardown(void **state)
 static void post(struct pair *p, uint64_t wr_id)
 {
 	const struct rig_wr wr = { .opcode = UR_WR_RDMA_WRITE,
+				   .sge = local,
 				   .remote_addr = (uintptr_t)p->side[1].buf.p +
 						  PAIR_HALF,
 				   .rkey = p->side[1].buf.mr->key };
@@ -138,6 +142,44 @@ static void it_is_looked_at_again(void **state)
 	assert_int_equal(tried, AT_ONCE * ROUNDS);
 }
 
+/* That a local list has too many pieces says nothing about the region. */
+static void a_long_list_is_not_held_against_it(void **state)
+{
+	struct pair *p = *state;
+	struct ur_umr_list *list = ur_umr_list_new(1);
+	struct rig_buf *b = &p->side[0].buf;
+	struct ur_sge sge = { 0, LEN, 0 };
+	struct ur_mr *key;
+
+	assert_int_equal(ur_umr_create(&p->host.mrs, &p->host.pd, 1, &key), 0);
+	list->repeats = LEN / 16;
+	list->block[0] = (struct ur_umr_block){ .va = (uintptr_t)b->p,
+						.bytes = 16,
+						.stride = 16,
+						.lkey = b->mr->key };
+	assert_int_equal(ur_umr_list_check(list), 0);
+	atomic_store(&key->list, list);
+	sge.lkey = key->key;
+	usable = true;
+	local = &sge;
+	stream(p, ROUNDS);
+	assert_int_equal(looks, 1);
+	/* The channel has always some to carry. */
+	post(p, 0);
+	local = NULL;
+	for (uint32_t i = 1; i <= ROUNDS; i++) {
+		(void)pair_look(p, 1);
+		post(p, i);
+		(void)pair_look(p, 0);
+		(void)pair_cqe(p, 0, i - 1, UR_WC_SUCCESS);
+	}
+	assert_true(tried > 0);
+	for (uint32_t k = 0; k < 4; k++)
+		(void)pair_look(p, !(k & 1));
+	(void)pair_cqe(p, 0, ROUNDS, UR_WC_SUCCESS);
+	assert_int_equal(ur_mr_destroy(&p->host.mrs, key), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -145,6 +187,8 @@ int main(void)
 			the_channel_is_not_drained_each_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(it_is_looked_at_again, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(
+			a_long_list_is_not_held_against_it, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

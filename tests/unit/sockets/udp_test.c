@@ -289,6 +289,33 @@ static void test_lone_packets(void **state)
 	assert_true(merges(f));
 }
 
+/* In lone mode too marks of ECN are seen, though not each. */
+static void test_single_packets_show_marks(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t marks = 0;
+
+	ur_udp_tell_ip(f->in, false);
+	one_at_a_time(f, 70);
+	assert_false(merges(f));
+	for (uint32_t i = 0; i < 64; i++) {
+		struct ur_burst *t =
+			burst(f, "127.0.0.1", "127.0.0.1", 1, 64, 64);
+
+		f->seen.n = 0;
+		t->tclass = 3;
+		assert_int_equal(f->out->ops->send(f->out, t), 0);
+		receive(f, 1);
+		assert_int_equal(f->seen.n, 1);
+		assert_true(f->seen.intact[0]);
+		assert_int_equal(f->seen.rx[0].len, 64);
+		assert_int_equal(f->seen.rx[0].sport, sport(f, true));
+		marks += f->seen.rx[0].tclass == 3;
+	}
+	assert_false(merges(f));
+	assert_in_range(marks, 8, 10);
+}
+
 static uint32_t open_fds(void)
 {
 	DIR *d = opendir("/proc/self/fd");
@@ -304,19 +331,21 @@ static uint32_t open_fds(void)
 /* A frequently used address gets a socket, up to the limit. */
 static void test_source_used_often(void **state)
 {
-	static const char *const often[] = { "127.0.0.5", "::1",
-					     "127.0.0.6", "127.0.0.7",
-					     "127.0.0.8", "127.0.0.9" };
+	static const char *const often[] = { "127.0.0.5",  "::1",
+					     "127.0.0.6",  "127.0.0.7",
+					     "127.0.0.8",  "127.0.0.9",
+					     "127.0.0.10", "127.0.0.11",
+					     "127.0.0.12" };
 	struct fixture *f = *state;
 	uint32_t before = open_fds();
 
-	for (uint32_t i = 0; i < 6; i++) {
+	for (uint32_t i = 0; i < 9; i++) {
 		bool v6 = strchr(often[i], ':');
 
 		for (int k = 0; k < 40; k++)
 			pass(f, often[i], v6 ? "::1" : "127.0.0.1", 2, 100, 90);
 	}
-	assert_int_equal(open_fds(), before + 4);
+	assert_int_equal(open_fds(), before + 8);
 }
 
 static void test_often_used_foreign_source(void **state)
@@ -381,7 +410,7 @@ static void test_traffic_class_and_hops(void **state)
 		assert_int_equal(f->out->ops->send(f->out, t), 0);
 		receive(f, 1);
 		assert_true(f->seen.rx[0].dst_unknown);
-		assert_int_equal(f->seen.rx[0].tclass, 0);
+		assert_int_equal(f->seen.rx[0].tclass, 0x6b);
 		assert_int_equal(f->seen.rx[0].hop_limit, 64);
 		ur_udp_tell_ip(f->in, true);
 		t = burst(f, at[i], at[i], 2, 64, 64);
@@ -651,6 +680,7 @@ int main(void)
 		TEST(test_one_byte_too_long),
 		TEST(test_source_is_chosen),
 		TEST(test_lone_packets),
+		TEST(test_single_packets_show_marks),
 		TEST(test_source_used_often),
 		TEST(test_often_used_foreign_source),
 		TEST(test_foreign_source_is_refused),

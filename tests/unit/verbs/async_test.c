@@ -48,7 +48,7 @@ static void names_the_port_and_needs_no_ack_to_close(void **state)
 	struct ur_adapter *a;
 
 	ur_adapter_get_at(0, &a);
-	ur_dev_update(ur_adapter_dev(a), none, 0);
+	ur_dev_update(ur_adapter_dev(a), 1, none, 0);
 	ur_adapter_put(a);
 	assert_int_equal(ibv_get_async_event(f->ctx, &ev), 0);
 	assert_int_equal(ev.element.port_num, 1);

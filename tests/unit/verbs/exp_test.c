@@ -155,34 +155,10 @@ static void without_a_table_there_is_nothing(void **state)
 static void the_rest_is_enosys(void **state)
 {
 	struct fixture *f = *state;
-	struct ibv_exp_dct_init_attr dct_init = { .pd = f->pd };
-	struct ibv_exp_dct dct = { .context = f->ctx };
-	struct ibv_exp_dct_attr dct_attr = { .comp_mask = 0 };
-	struct ibv_exp_arm_attr arm = { 0 };
-	struct ibv_exp_create_mr_in mr_in = { .pd = f->pd };
-	struct ibv_mr mr = { .context = f->ctx };
-	struct ibv_exp_mkey_attr mkey = { 0 };
-	struct ibv_exp_mkey_list_container_attr list = { .pd = f->pd };
-	struct ibv_exp_mkey_list_container container = { .context = f->ctx };
-	struct ibv_exp_task task = { .comp_mask = 0 };
 	struct ibv_exp_dc_info_ent ent;
 
-	assert_null(ibv_exp_create_dct(f->ctx, &dct_init));
-	assert_int_equal(errno, ENOSYS);
-	assert_int_equal(ibv_exp_destroy_dct(&dct), ENOSYS);
-	assert_int_equal(ibv_exp_query_dct(&dct, &dct_attr), ENOSYS);
-	assert_int_equal(ibv_exp_arm_dct(&dct, &arm), ENOSYS);
 	assert_int_equal(ibv_exp_poll_dc_info(f->ctx, &ent, 1, 1), -1);
 	assert_int_equal(errno, ENOSYS);
-	assert_int_equal(ibv_exp_post_task(f->ctx, &task, NULL), ENOSYS);
-	errno = 0;
-	assert_null(ibv_exp_create_mr(&mr_in));
-	assert_int_equal(errno, ENOSYS);
-	assert_int_equal(ibv_exp_query_mkey(&mr, &mkey), ENOSYS);
-	errno = 0;
-	assert_null(ibv_exp_alloc_mkey_list_memory(&list));
-	assert_int_equal(errno, ENOSYS);
-	assert_int_equal(ibv_exp_dealloc_mkey_list_memory(&container), ENOSYS);
 }
 
 /* The line that a call has written to stderr. */
@@ -245,8 +221,11 @@ static void unknown_bits_are_refused(void **state)
 	(IBV_EXP_DEVICE_ATTR_WITH_TIMESTAMP_MASK |                             \
 	 IBV_EXP_DEVICE_ATTR_WITH_HCA_CORE_CLOCK |                             \
 	 IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | IBV_EXP_DEVICE_ATTR_ODP |         \
-	 IBV_EXP_DEVICE_ATTR_TSO_CAPS |                                        \
-	 IBV_EXP_DEVICE_ATTR_PACKET_PACING_CAPS)
+	 IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS |                                 \
+	 IBV_EXP_DEVICE_ATTR_MASKED_ATOMICS | IBV_EXP_DEVICE_ATTR_UMR |        \
+	 IBV_EXP_DEVICE_ATTR_TSO_CAPS | IBV_EXP_DEVICE_ATTR_CALC_CAP |         \
+	 IBV_EXP_DEVICE_ATTR_PACKET_PACING_CAPS | IBV_EXP_DEVICE_DC_RD_REQ |   \
+	 IBV_EXP_DEVICE_DC_RD_RES | IBV_EXP_DEVICE_ATTR_MAX_DCT)
 
 static void the_device_fills_what_it_has(void **state)
 {
@@ -266,17 +245,27 @@ static void the_device_fills_what_it_has(void **state)
 	assert_int_equal(attr.hca_core_clock, 1000000);
 	assert_int_equal(attr.exp_device_cap_flags & UINT32_MAX,
 			 std.device_cap_flags);
-	assert_int_equal(attr.exp_device_cap_flags >> 32,
-			 (IBV_EXP_DEVICE_NOP | IBV_EXP_DEVICE_ODP |
-			  IBV_EXP_DEVICE_MEM_WINDOW |
-			  IBV_EXP_DEVICE_MW_TYPE_2B |
-			  IBV_EXP_DEVICE_MR_ALLOCATE) >>
-				 32);
+	assert_int_equal(
+		attr.exp_device_cap_flags >> 32,
+		(IBV_EXP_DEVICE_DC_TRANSPORT | IBV_EXP_DEVICE_NOP |
+		 IBV_EXP_DEVICE_ODP | IBV_EXP_DEVICE_EXT_ATOMICS |
+		 IBV_EXP_DEVICE_EXT_MASKED_ATOMICS | IBV_EXP_DEVICE_MEM_WINDOW |
+		 IBV_EXP_DEVICE_MW_TYPE_2B | IBV_EXP_DEVICE_MR_ALLOCATE |
+		 IBV_EXP_DEVICE_UMR | IBV_EXP_DEVICE_CROSS_CHANNEL) >>
+			32);
 	assert_int_equal(attr.odp_caps.general_odp_caps, 3);
 	assert_int_equal(attr.odp_caps.per_transport_caps.rc_odp_caps, 0x3f);
 	assert_int_equal(attr.packet_pacing_caps.qp_rate_limit_max,
 			 UR_RATE_MAX_KBPS);
 	assert_true(attr.tso_caps.max_tso > 0);
+	assert_int_equal(attr.max_dc_req_rd_atom, 16);
+	assert_int_equal(attr.max_dc_res_rd_atom, 16);
+	assert_int_equal(attr.max_dct, attr.max_qp);
+	assert_int_equal(attr.calc_cap.data_types, 7);
+	assert_int_equal(attr.calc_cap.data_sizes, 1);
+	assert_int_equal(attr.calc_cap.int_ops, 0x1d);
+	assert_int_equal(attr.calc_cap.uint_ops, 0x1d);
+	assert_int_equal(attr.calc_cap.fp_ops, 0x1d);
 }
 
 /* A program with an older header has no room for what it does not want. */
@@ -286,8 +275,7 @@ static void only_wanted_fields_are_written(void **state)
 	struct ibv_exp_device_attr attr;
 
 	memset(&attr, 0x5a, sizeof(attr));
-	attr.comp_mask = IBV_EXP_DEVICE_ATTR_CALC_CAP |
-			 IBV_EXP_DEVICE_ATTR_UMR |
+	attr.comp_mask = IBV_EXP_DEVICE_ATTR_RX_HASH |
 			 IBV_EXP_DEVICE_ATTR_WITH_HCA_CORE_CLOCK;
 	assert_int_equal(ibv_exp_query_device(f->ctx, &attr), 0);
 	assert_int_equal(attr.comp_mask,
@@ -331,7 +319,12 @@ static void iwarp_has_less(void **state)
 	assert_int_equal(ibv_exp_query_device(ctx, &attr), 0);
 	assert_int_equal(attr.comp_mask,
 			 WANTED & ~(IBV_EXP_DEVICE_ATTR_TSO_CAPS |
-				    IBV_EXP_DEVICE_ATTR_PACKET_PACING_CAPS));
+				    IBV_EXP_DEVICE_ATTR_PACKET_PACING_CAPS |
+				    IBV_EXP_DEVICE_DC_RD_REQ |
+				    IBV_EXP_DEVICE_DC_RD_RES |
+				    IBV_EXP_DEVICE_ATTR_MAX_DCT));
+	assert_int_equal(
+		attr.exp_device_cap_flags & IBV_EXP_DEVICE_DC_TRANSPORT, 0);
 	assert_int_equal(attr.odp_caps.per_transport_caps.ud_odp_caps, 0);
 	assert_int_equal(ibv_close_device(ctx), 0);
 }

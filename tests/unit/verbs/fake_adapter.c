@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/cross.h"
+#include "engine/chanpoll.h"
 #include "engine/wait.h"
 
 struct ur_adapter {
@@ -34,11 +36,11 @@ static void dev_init(struct ur_dev *dev, const struct ur_dev_spec *spec)
 	dev->sys_image_guid = dev->node_guid;
 	ur_lock_init(&dev->lock);
 	ur_list_init(&dev->evqs);
-	memcpy(dev->gids[UR_FAKE_V4_INDEX].addr, ur_fake_v4, 16);
-	memcpy(dev->gids[UR_FAKE_V6_INDEX].addr, ur_fake_v6, 16);
-	dev->gids[UR_FAKE_V4_INDEX].ifindex = 7;
-	dev->gids[UR_FAKE_V6_INDEX].ifindex = 7;
-	dev->port = (struct ur_port_attr){
+	memcpy(dev->ports[0].gids[UR_FAKE_V4_INDEX].addr, ur_fake_v4, 16);
+	memcpy(dev->ports[0].gids[UR_FAKE_V6_INDEX].addr, ur_fake_v6, 16);
+	dev->ports[0].gids[UR_FAKE_V4_INDEX].ifindex = 7;
+	dev->ports[0].gids[UR_FAKE_V6_INDEX].ifindex = 7;
+	dev->ports[0].attr = (struct ur_port_attr){
 		.active = true,
 		.max_mtu = 5,
 		.active_mtu = 3,
@@ -118,6 +120,8 @@ int ur_adapter_qp_create(struct ur_adapter *a, struct ur_qp *qp,
 
 int ur_adapter_qp_destroy(struct ur_qp *qp)
 {
+	if (qp->cross)
+		ur_cross_end(qp);
 	ur_qp_fini(qp);
 	ur_fake.qps--;
 	return 0;
@@ -183,6 +187,15 @@ void ur_adapter_doorbell(struct ur_qp *qp)
 	ur_fake.doorbells++;
 }
 
+static void cross_wake(struct ur_qp *qp, const struct ur_lane *held)
+{
+}
+
+int ur_adapter_qp_cross(struct ur_qp *qp, uint32_t flags)
+{
+	return ur_cross_create(qp, flags, cross_wake);
+}
+
 void ur_adapter_poll(struct ur_adapter *a, struct ur_cq *cq)
 {
 	void (*fn)(struct ur_cq *) = ur_fake_on_poll;
@@ -228,4 +241,8 @@ void ur_adapter_cq_moderate(struct ur_adapter *a, struct ur_cq *cq,
 uint64_t ur_adapter_now(void)
 {
 	return UR_FAKE_NOW_NS;
+}
+
+void ur_chanpoll_leave(struct ur_adapter *a, struct ur_evq *q)
+{
 }

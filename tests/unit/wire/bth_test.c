@@ -6,6 +6,7 @@
 
 #include "base/rng.h"
 #include "wire/bth.h"
+#include "wire/masked.h"
 
 struct decoded {
 	struct ur_hdr h;
@@ -149,6 +150,36 @@ static void xrc_compare_and_swap(void **state)
 	assert_back(&d, pkt);
 }
 
+/* docs/wire/dc.md: so is the DCETH. */
+static void dc_fetch_and_add(void **state)
+{
+	static const uint8_t pkt[] = {
+		0xf4, 0x00, 0xff, 0xff, 0x00, 0x00, 0x00, 0x12, /* BTH */
+		0x80, 0x00, 0x00, 0x01,				/* PSN */
+		0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8, /* key */
+		0xb1, 0xb2, 0xb3, 0xb4, 0xb5, 0xb6, 0xb7, 0xb8, /* session */
+		0x00, 0xab, 0xcd, 0xef,				/* initiator */
+		0x03, 0x00, 0x00, 0x02,				/* MTU, PSN */
+		0x00, 0x00, 0x7f, 0x00, 0x00, 0x00, 0x10, 0x08, /* VA */
+		0x00, 0x00, 0x12, 0x34,				/* R_Key */
+		0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, /* add */
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* none */
+		0x00, 0x00, 0x00, 0x00,				/* ICRC */
+	};
+	struct decoded d;
+
+	assert_int_equal(decode(&d, pkt, sizeof(pkt)), 0);
+	assert_true(d.h.dc_key == 0xa1a2a3a4a5a6a7a8u);
+	assert_true(d.h.dc_session == 0xb1b2b3b4b5b6b7b8u);
+	assert_int_equal(d.h.dc_version, 0);
+	assert_int_equal(d.h.sqpn, 0xabcdef);
+	assert_int_equal(d.h.dc_mtu, 3);
+	assert_int_equal(d.h.dc_first, 2);
+	assert_true(d.h.va == 0x7f0000001008u);
+	assert_true(d.h.swap_add == 0x1112131415161718u);
+	assert_back(&d, pkt);
+}
+
 static void compare_and_swap(void **state)
 {
 	static const uint8_t pkt[] = {
@@ -264,6 +295,40 @@ static void failure_leaves_the_outputs(void **state)
 	assert_memory_equal(&d, &before, sizeof(d));
 }
 
+/* The example of docs/wire/roce.md: fetch and add with masks. */
+static void masked_operands_are_payload(void **state)
+{
+	static const uint8_t pkt[] = {
+		0xd4, 0x40, 0xff, 0xff, 0x00, 0x01, 0x23, 0x45, /* BTH */
+		0x92, 0x65, 0x43, 0x21, 0x00, 0x00, 0x7f, 0x00,
+		0x00, 0x00, 0x10, 0x00, /* RETH */
+		0x00, 0x00, 0x12, 0x34, 0x00, 0x00, 0x00, 0x10,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01, /* value */
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* ends */
+		0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x01, 0x02, 0x03, 0x04, /* ICRC */
+	};
+	uint8_t again[UR_MASKED_LEN_MAX];
+	struct ur_masked m;
+	struct decoded d;
+
+	assert_int_equal(decode(&d, pkt, sizeof(pkt)), 0);
+	assert_int_equal(d.h.op->kind, UR_OP_FETCH_ADD);
+	assert_true(ur_op_is_masked(d.h.op));
+	assert_true(d.h.bth.urnic && d.h.bth.masked && d.h.bth.ackreq);
+	assert_int_equal(d.h.va, 0x7f0000001000);
+	assert_int_equal(d.h.rkey, 0x1234);
+	assert_int_equal(d.h.dma_len, 16);
+	assert_int_equal(d.len, ur_masked_wire_len(false, 16));
+	ur_masked_decode(&m, false, 16, d.payload);
+	assert_true(m.value[0] == 1 && m.value[1] == 0);
+	assert_true(m.mask[0] == 1ull << 63 && m.mask[1] == 1ull << 63);
+	assert_true(m.compare[0] == 0 && m.compare_mask[1] == 0);
+	ur_masked_encode(&m, false, 16, again);
+	assert_memory_equal(again, d.payload, 32);
+}
+
 /* Random fields of every opcode survive encode and decode. */
 static void encode_and_decode_random(void **state)
 {
@@ -283,6 +348,7 @@ static void encode_and_decode_random(void **state)
 		if (!ur_opcode_get(h.bth.opcode))
 			continue;
 		h.bth.selective &= h.bth.urnic;
+		h.bth.masked &= h.bth.urnic;
 		h.bth.full &=
 			h.bth.urnic &&
 			ur_opcode_get(h.bth.opcode)->transport == UR_TP_RC;
@@ -492,12 +558,14 @@ int main(void)
 		cmocka_unit_test(ud_send_with_immediate),
 		cmocka_unit_test(compare_and_swap),
 		cmocka_unit_test(xrc_compare_and_swap),
+		cmocka_unit_test(dc_fetch_and_add),
 		cmocka_unit_test(atomic_acknowledge),
 		cmocka_unit_test(send_with_invalidate),
 		cmocka_unit_test(too_short_of_every_opcode),
 		cmocka_unit_test(payload_only_where_it_may_be),
 		cmocka_unit_test(pad_within_the_payload),
 		cmocka_unit_test(failure_leaves_the_outputs),
+		cmocka_unit_test(masked_operands_are_payload),
 		cmocka_unit_test(encode_and_decode_random),
 		cmocka_unit_test(an_acknowledgement_is_piggybacked),
 		cmocka_unit_test(an_acknowledgement_has_ranges),

@@ -336,6 +336,34 @@ static void opcodes_as_in_the_index(void **state)
 	}
 }
 
+/* A CNP as a ConnectX sends it, from the vendor's description of the format ("RoCEv2
+ * CNP Packet Format Example").  The addresses that its ICRC covers are not known. */
+static void cnp_of_an_adapter(void **state)
+{
+	static const uint8_t pkt[] = { 0x81, 0x00, 0xff, 0xff, 0x40, 0x00, 0x00,
+				       0xd2, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+				       0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+				       0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+				       0xe4, 0x2d, 0xad, 0x81 };
+	uint8_t own[sizeof(pkt)] = { 0 };
+	const uint8_t *payload;
+	struct ur_hdr h;
+	size_t len;
+
+	(void)state;
+	assert_int_equal(ur_hdr_decode(&h, pkt, sizeof(pkt), &payload, &len),
+			 0);
+	assert_int_equal(h.bth.opcode, UR_CNP);
+	assert_int_equal(h.op->kind, UR_OP_CNP);
+	assert_true(h.bth.becn);
+	assert_int_equal(h.bth.pkey, 0xffff);
+	assert_int_equal(h.bth.dqpn, 0xd2);
+	assert_int_equal(h.bth.psn, 0);
+	assert_int_equal(len, 16);
+	assert_int_equal(ur_hdr_encode(&h, own), 12);
+	assert_memory_equal(own, pkt, sizeof(pkt) - 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -345,6 +373,7 @@ int main(void)
 		cmocka_unit_test(icrc_rejects_a_flipped_bit),
 		cmocka_unit_test(icrc_covers_addresses_and_ports),
 		cmocka_unit_test(opcodes_as_in_the_index),
+		cmocka_unit_test(cnp_of_an_adapter),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Completion of the urnic command for bash.
+_urnic()
+{
+	local word=${COMP_WORDS[COMP_CWORD]} at=2
+	COMPREPLY=()
+	if [ "$COMP_CWORD" -eq 1 ]; then
+		mapfile -t COMPREPLY < <(compgen -W "run devices show explain doctor check-config \
+			enable disable --version --help" -- "$word")
+		return
+	fi
+	case ${COMP_WORDS[1]} in
+	run)
+		# Behind the options stands another command.
+		while [[ $at -lt $COMP_CWORD && ${COMP_WORDS[at]} == -* ]]; do
+			at=$((at + 1))
+		done
+		if [[ $at -eq $COMP_CWORD && $word == -* ]]; then
+			mapfile -t COMPREPLY < <(compgen -W \
+				"--no-preload --env --help --" -- "$word")
+		elif declare -F _command_offset >/dev/null; then
+			_command_offset "$at"
+		else
+			mapfile -t COMPREPLY < <(compgen -c -- "$word")
+		fi
+		;;
+	devices | show)
+		mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$word")
+		;;
+	doctor)
+		mapfile -t COMPREPLY < <(compgen -W "--json --help" \
+			-A hostname -- "$word")
+		;;
+	explain)
+		mapfile -t COMPREPLY < <(compgen -f -W "--json --events \
+			--causes --write --help" -- "$word")
+		;;
+	check-config)
+		mapfile -t COMPREPLY < <(compgen -f -- "$word")
+		;;
+	esac
+}
+complete -F _urnic urnic

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* DC: the end of a session that is not answered, or is too long (dc_world.h). */
+#include "roce/dc_world.h"
+
+static bool lose_all(const struct rig_pkt *p)
+{
+	(void)p;
+	return true;
+}
+
+static bool lose_answers(const struct rig_pkt *p)
+{
+	return !memcmp(p->dst, w.ini.host.addr, 16);
+}
+
+/* The target executes a SEND, its acknowledgement is lost, and then all packets,
+ * until the connection has ended. */
+static void a_forgotten_session_is_not_repeated(void **state)
+{
+	struct node *t = &w.tgt[0];
+
+	(void)state;
+	receive(t, 1);
+	receive(t, 2);
+	w.ini.qp.attr.timeout = 21; /* 8.6 s */
+	w.lose = lose_answers;
+	post(t, UR_WR_SEND, 10, 64);
+	run();
+	cqe_of(t, 1, UR_WC_SUCCESS);
+	w.lose = lose_all;
+	sleep_for(UR_DC_IDLE_NS + 1000 * MS);
+	w.lose = NULL;
+	sleep_for(60000 * MS);
+	cqe_of(&w.ini, 10, UR_WC_RETRY_EXC_ERR);
+	no_cqe(t);
+}
+
+/* A receiver that is not ready answers, so the initiator goes on. */
+static void a_session_lives_while_it_is_answered(void **state)
+{
+	struct node *t = &w.tgt[0];
+
+	(void)state;
+	w.ini.qp.attr.rnr_retry = 7;
+	ur_rqp_of(&w.ini.qp)->req.rnr_retries = 7;
+	post(t, UR_WR_SEND, 10, 64);
+	sleep_for(2 * UR_DC_IDLE_NS);
+	no_cqe(&w.ini);
+	receive(t, 1);
+	sleep_for(1000 * MS);
+	cqe_of(&w.ini, 10, UR_WC_SUCCESS);
+	cqe_of(t, 1, UR_WC_SUCCESS);
+}
+
+/* With half of all PSNs behind its first one, a session takes no more requests. */
+static void a_session_is_full(void **state)
+{
+	struct ur_rqp *q = ur_rqp_of(&w.ini.qp);
+	struct node *t = &w.tgt[0];
+	uint32_t first;
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++)
+		receive(t, 1 + i);
+	w.lose = lose_all;
+	post(t, UR_WR_SEND, 10, 64);
+	run();
+	first = q->dci->first_psn;
+	/* As if that many had been sent, and one fits. */
+	q->dci->first_psn = ur_psn_add(q->req.psn, (UR_PSN_MASK + 1) / 2 + 1);
+	post(t, UR_WR_SEND, 11, 64);
+	run();
+	assert_int_equal(w.nlost, 2);
+	post(t, UR_WR_SEND, 12, 64);
+	run();
+	assert_int_equal(w.nlost, 2);
+	q->dci->first_psn = first;
+	w.lose = NULL;
+	sleep_for(1000 * MS);
+	for (uint32_t i = 0; i < 3; i++) {
+		cqe_of(&w.ini, 10 + i, UR_WC_SUCCESS);
+		cqe_of(t, 1 + i, UR_WC_SUCCESS);
+	}
+}
+
+/* An initiator that has more READs outstanding than a target answers at once */
+static void reads_beyond_the_limit(void **state)
+{
+	struct node *t = &w.tgt[0];
+	uint32_t i;
+
+	(void)state;
+	w.ini.qp.attr.max_rd_atomic = UR_MAX_DC_RD_ATOMIC + 1;
+	for (i = 0; i <= UR_MAX_DC_RD_ATOMIC; i++)
+		post(t, UR_WR_RDMA_READ, i, 8);
+	run();
+	for (i = 0; i < UR_MAX_DC_RD_ATOMIC; i++)
+		cqe_of(&w.ini, i, UR_WC_SUCCESS);
+	cqe_of(&w.ini, i, UR_WC_REM_INV_REQ_ERR);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		T(a_forgotten_session_is_not_repeated),
+		T(a_session_lives_while_it_is_answered),
+		T(a_session_is_full),
+		T(reads_beyond_the_limit),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A rendezvous into a receive of many pieces: an indirect key. The test does
+ * the direct access, within this process. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/umr.h"
+#include "shm/direct.h"
+#include "shm/internal.h"
+#include "shm/pair.h"
+
+#define PIECE  24u
+#define STRIDE 32u
+#define MOST   700u
+#define BASE   0x10000u
+
+static uint8_t from[MOST * PIECE];
+static uint32_t fetched;
+static uint32_t gets;
+static uint32_t fails_at; /* this one; 0: none */
+
+void ur_direct_allow_cma(struct ur_direct *r, bool yes)
+{
+}
+
+int ur_direct_get(struct ur_direct *r, uint32_t sqpn, uint32_t dqpn,
+		  uint32_t key, uint64_t va, const struct iovec *iov, int niov,
+		  uint32_t len)
+{
+	uint32_t sum = 0;
+
+	if (++gets == fails_at)
+		return -EAGAIN;
+	assert_int_equal(va, BASE + fetched);
+	for (int i = 0; i < niov; i++) {
+		memcpy(iov[i].iov_base, from + fetched + sum, iov[i].iov_len);
+		sum += (uint32_t)iov[i].iov_len;
+	}
+	assert_int_equal(sum, len);
+	fetched += len;
+	return 0;
+}
+
+static int setup(void **state)
+{
+	struct pair *p = pair_new(UR_QPT_RC, false);
+
+	pair_open(p);
+	for (unsigned int i = 0; i < 6; i++)
+		(void)pair_look(p, i & 1);
+	p->side[1].peer.direct = (struct ur_direct *)p; /* never looked into */
+	for (uint32_t i = 0; i < sizeof(from); i++)
+		from[i] = (uint8_t)(i * 31 + i / 256);
+	fetched = gets = fails_at = 0;
+	*state = p;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct pair *p = *state;
+
+	p->side[1].peer.direct = NULL;
+	return pair_teardown(state);
+}
+
+/* PIECE bytes in each STRIDE of the receiver's buffer */
+static struct ur_mr *make_key(struct pair *p, uint32_t pieces)
+{
+	struct rig_buf *b = &p->side[1].buf;
+	struct ur_umr_list *list = ur_umr_list_new(1);
+	struct ur_mr *key;
+
+	assert_int_equal(ur_umr_create(&p->host.mrs, &p->host.pd, 1, &key), 0);
+	list->iova = BASE;
+	list->access = UR_ACCESS_LOCAL_WRITE;
+	list->repeats = pieces;
+	list->block[0] = (struct ur_umr_block){ .va = (uintptr_t)b->p,
+						.bytes = PIECE,
+						.stride = STRIDE,
+						.lkey = b->mr->key };
+	assert_int_equal(ur_umr_list_check(list), 0);
+	atomic_store(&key->list, list);
+	memset(b->p, 0xee, PAIR_BUF);
+	return key;
+}
+
+/* Side 0's offer of `len` bytes; side 1 takes it. */
+static void offer(struct pair *p, const struct ur_mr *key, uint32_t len)
+{
+	struct ur_chan *chan = &p->side[0].peer.chan;
+	const struct ur_roce *r = p->side[1].lane.roce;
+	const struct ur_shm_qp *n =
+		r->qps[p->side[1].qp.qpn & UR_QP_INDEX_MASK]->shm;
+	struct ur_sge sge = { BASE, len, key->key };
+	struct ur_desc *c = ur_chan_desc(chan);
+
+	assert_int_equal(rig_post_recv(&p->side[1].qp.rq, 1, &sge, 1), 0);
+	c->kind = UR_SHM_RNDV;
+	c->flags = UR_SHM_FIRST | UR_SHM_LAST;
+	c->len = 0;
+	c->to = p->side[1].qp.qpn | (uint32_t)n->serves_epoch
+					    << UR_SHM_EPOCH_SHIFT;
+	c->from = p->side[0].qp.qpn;
+	c->body.rkey = 0x1234;
+	c->body.va = BASE;
+	c->body.index = len;
+	c->body.total = len;
+	ur_spsc_publish(&chan->tx);
+	(void)pair_look(p, 1);
+}
+
+static void check_data(const struct pair *p, uint32_t pieces)
+{
+	const uint8_t *got = p->side[1].buf.p;
+
+	for (uint32_t i = 0; i < pieces * STRIDE; i++)
+		assert_int_equal(got[i],
+				 i % STRIDE < PIECE
+					 ? from[i / STRIDE * PIECE + i % STRIDE]
+					 : 0xee);
+}
+
+static void all_pieces_are_fetched(void **state)
+{
+	static const uint32_t counts[] = { 1, 39, 40, 41, 80, 81, MOST };
+	struct pair *p = *state;
+	uint64_t pulled = 0;
+
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		struct ur_mr *key = make_key(p, counts[i]);
+
+		fetched = 0;
+		offer(p, key, counts[i] * PIECE);
+		(void)pair_cqe(p, 1, 1, UR_WC_SUCCESS);
+		assert_int_equal(fetched, counts[i] * PIECE);
+		check_data(p, counts[i]);
+		assert_int_equal(pair_counters(p, 1)->shm_pulled, ++pulled);
+		assert_int_equal(ur_mr_destroy(&p->host.mrs, key), 0);
+	}
+}
+
+/* A failure after some of them refuses the whole. */
+static void a_part_may_fail(void **state)
+{
+	struct pair *p = *state;
+	struct ur_mr *key = make_key(p, MOST);
+
+	fails_at = 3;
+	offer(p, key, MOST * PIECE);
+	assert_int_equal(gets, 3);
+	assert_int_equal(pair_counters(p, 1)->shm_pulled, 0);
+	pair_no_cqe(p, 1);
+	assert_int_equal(ur_mr_destroy(&p->host.mrs, key), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(all_pieces_are_fetched, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_part_may_fail, setup,
+						teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Questions of the urnic command to urnicd. */
+#ifndef UR_TOOLS_ASK_H
+#define UR_TOOLS_ASK_H
+
+#include "client/ipc.h"
+
+/*
+ * A connection to urnicd, which knows that this is a tool; -ECONNREFUSED: there
+ * is no urnicd; -EACCES was reported; else -errno.
+ */
+int ur_ask_open(void);
+
+/* Send a request and wait for its reply: 0 or -errno. */
+int ur_ask(int conn, struct ur_ipc_msg *m, int fds[UR_IPC_MAX_FDS]);
+
+#endif

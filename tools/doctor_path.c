@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The path MTU by ICMP echo, which the host's kernel answers, from a socket that
+ * needs no rights (icmp(7), ping_group_range).  RoCE's own packets of that size
+ * need a queue pair at the other side.
+ */
+#include <errno.h>
+#include <netinet/icmp6.h>
+#include <netinet/in.h>
+#include <netinet/ip_icmp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/addr.h"
+#include "base/clock.h"
+#include "base/socket.h"
+#include "core/dev.h"
+#include "doctor_peer.h"
+
+#define ECHO_WAIT_NS 300000000ull
+#define TRIES	     3
+#define IP_MAX	     65535u
+#define V4_LEAST     576u /* what every host takes: RFC 791, RFC 8200 */
+#define V6_LEAST     1280u
+#define PING_RANGE   "sysctl -w net.ipv4.ping_group_range='0 2147483647'"
+
+struct path {
+	int fd;
+	bool v4;
+	uint16_t seq;
+	uint8_t packet[IP_MAX];
+};
+
+/* The first eight bytes of an echo are the same in both families but its type. */
+struct echo {
+	uint8_t type;
+	uint8_t code;
+	uint16_t checksum; /* the kernel's, as the ID */
+	uint16_t id;
+	uint16_t seq_be;
+};
+
+static int open_path(struct path *p, const struct ur_doctor_host *h)
+{
+	int err;
+
+	p->v4 = ur_addr_is_v4(h->dst);
+	p->fd = socket(p->v4 ? AF_INET : AF_INET6,
+		       SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+		       p->v4 ? IPPROTO_ICMP : (int)IPPROTO_ICMPV6);
+	if (p->fd < 0)
+		return -errno;
+	if (p->v4)
+		err = ur_sockopt_set(p->fd, IPPROTO_IP, IP_MTU_DISCOVER,
+				     IP_PMTUDISC_PROBE);
+	else
+		err = ur_sockopt_set(p->fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER,
+				     IPV6_PMTUDISC_PROBE);
+	(void)ur_sockopt_set(p->fd, SOL_SOCKET, SO_RCVBUF, 4 * (int)IP_MAX);
+	if (!err && connect(p->fd, (const struct sockaddr *)&h->addr,
+			    ur_sockaddr_len(&h->addr)))
+		err = -errno;
+	if (err)
+		close(p->fd);
+	return err;
+}
+
+/* Wait for the answer to the last echo, of len bytes from its header on. */
+static bool answered(struct path *p, size_t len)
+{
+	uint64_t end = ur_clock_ns() + ECHO_WAIT_NS, now;
+	struct pollfd f = { .fd = p->fd, .events = POLLIN };
+	struct echo e;
+
+	while ((now = ur_clock_ns()) < end) {
+		ssize_t n;
+
+		if (poll(&f, 1, (int)((end - now) / 1000000u) + 1) <= 0)
+			continue;
+		n = recv(p->fd, p->packet, sizeof(p->packet), 0);
+		if (n < 0 && errno != EAGAIN && errno != EINTR)
+			return false; /* EMSGSIZE: a router has reported it */
+		if (n < (ssize_t)sizeof(e))
+			continue;
+		memcpy(&e, p->packet, sizeof(e));
+		if (ntohs(e.seq_be) == p->seq && (size_t)n == len)
+			return true;
+	}
+	return false;
+}
+
+/* Does a packet of that size, with its IP header, come back? */
+static bool passes(struct path *p, uint32_t size)
+{
+	size_t len = size - (p->v4 ? 20u : 40u);
+	struct echo e = { .type = p->v4 ? ICMP_ECHO : ICMP6_ECHO_REQUEST,
+			  .seq_be = htons(++p->seq) };
+
+	memset(p->packet, 0, len);
+	memcpy(p->packet, &e, sizeof(e));
+	return send(p->fd, p->packet, len, 0) == (ssize_t)len &&
+	       answered(p, len);
+}
+
+static bool passes_once(struct path *p, uint32_t size)
+{
+	for (int i = 0; i < TRIES; i++) {
+		if (passes(p, size))
+			return true;
+	}
+	return false;
+}
+
+/* The largest size that passes, between one that does and one that does not. */
+static uint32_t search(struct path *p, uint32_t good, uint32_t bad)
+{
+	while (bad - good > 1) {
+		uint32_t middle = good + (bad - good) / 2;
+
+		if (passes_once(p, middle))
+			good = middle;
+		else
+			bad = middle;
+	}
+	return good;
+}
+
+/* The longest packet of the device's active MTU on an interface of that MTU. */
+static uint32_t needed(uint32_t mtu)
+{
+	for (unsigned int code = UR_MTU_CODE_MAX; code > 1; code--) {
+		if (ur_mtu_bytes(code) + UR_DEV_OVERHEAD <= mtu)
+			return ur_mtu_bytes(code) + UR_DEV_OVERHEAD;
+	}
+	return ur_mtu_bytes(1) + UR_DEV_OVERHEAD;
+}
+
+static void report(struct ur_doctor *d, const struct ur_doctor_host *h,
+		   struct path *p, uint32_t size)
+{
+	uint32_t least = p->v4 ? V4_LEAST : V6_LEAST, most;
+	char command[64];
+
+	if (passes_once(p, size)) {
+		ur_doctor_add(
+			d, UR_DOCTOR_OK, "path-mtu", NULL,
+			"%s answers an unfragmented ICMP echo of %u bytes",
+			h->name, size);
+		return;
+	}
+	if (size <= least || !passes_once(p, least)) {
+		ur_doctor_add(d, UR_DOCTOR_UNREAD, "path-mtu", NULL,
+			      "%s does not answer ICMP echo: whether packets "
+			      "of %u bytes get there is not known",
+			      h->name, size);
+		return;
+	}
+	most = search(p, least, size);
+	snprintf(command, sizeof(command), "ip link set dev %s mtu %u",
+		 h->ifname, most);
+	if (most < needed(size))
+		ur_doctor_add(
+			d, UR_DOCTOR_FAIL, "path-mtu", command,
+			"%s answers ICMP echoes of up to %u bytes, and the "
+			"interface has MTU %u: unless a firewall drops longer "
+			"echoes only, longer packets are lost; set the "
+			"interface's MTU to %u, or raise that of %s and of the "
+			"network between",
+			h->name, most, size, most, h->name);
+	else
+		ur_doctor_add(d, UR_DOCTOR_NOTE, "path-mtu", NULL,
+			      "%s answers ICMP echoes of up to %u bytes, and "
+			      "the interface has MTU %u: enough for the MTU of "
+			      "queue pairs",
+			      h->name, most, size);
+}
+
+void ur_doctor_path(struct ur_doctor *d, const struct ur_doctor_host *h)
+{
+	uint32_t size = h->mtu < IP_MAX ? h->mtu : IP_MAX;
+	struct path *p = calloc(1, sizeof(*p));
+	int err = p ? open_path(p, h) : -ENOMEM;
+
+	if (err)
+		ur_doctor_add(d, UR_DOCTOR_UNREAD, "path-mtu",
+			      err == -EACCES ? PING_RANGE : NULL,
+			      "no socket for ICMP echo: %s", strerror(-err));
+	else {
+		report(d, h, p, size);
+		close(p->fd);
+	}
+	free(p);
+}
