@@ -132,7 +132,8 @@ def capture(gid):
     def run(env):
         path = os.path.join(tempfile.mkdtemp(prefix='urnic-cap.'), 'pcap')
         dump = env.run(env.a, 'tcpdump', '-i', env.a.dev, '-U', '-s', '0',
-                       '-B', '65536', '-w', path, 'udp port 4791', plain=True)
+                       '-B', '65536', '--immediate-mode', '-w', path,
+                       'udp port 4791', plain=True)
         try:
             dump.wait_text('listening on', 10)
             verify(gid, '-n 30 -s 20000')(env)

@@ -62,8 +62,8 @@ class Capture:
         h = self.env.a
         self.p = self.env.run(
             h, 'tcpdump', '-i', h.dev, '-s', '0', '-B', '65536', '-U', '-n',
-            '-Z', 'root', '-w', self.path, 'udp', 'port', pcap.PORT,
-            plain=True)
+            '--immediate-mode', '-Z', 'root', '-w', self.path,
+            'udp', 'port', pcap.PORT, plain=True)
         self.p.wait_text('listening on', 10)
         return self
 
