@@ -66,6 +66,8 @@
 	X(drop_uc_sequence)                                                    \
 	X(drop_memory)                                                         \
 	X(drop_ghost_ack)                                                      \
+	X(drop_no_resource)                                                    \
+	X(drop_window_in_use)                                                  \
 	X(timewait_acks_sent)                                                  \
 	X(drop_xrc_held)                                                       \
 	X(drop_dc_key)                                                         \

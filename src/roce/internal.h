@@ -766,7 +766,7 @@ void ur_record_read_fault(struct ur_rqp *q, uint32_t rkey, uint64_t va,
 /* fault.c */
 enum ur_fault {
 	UR_FAULT_NONE,
-	UR_FAULT_DROP, /* silent; counted by the check, if at all */
+	UR_FAULT_DROP, /* silent; counted by the check */
 	UR_FAULT_DUPLICATE,
 	UR_FAULT_PSN_SEQ,
 	UR_FAULT_AHEAD, /* as the last one, but it is kept (rc_keep.c) */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * RC responder of the channel.  It executes in order what it can do at once,
- * and refuses the rest: the wire's responder then decides (rc_resp.c). A
+ * and refuses the rest: the wire's responder then decides (rc_check.c). A
  * receive that was taken for a refused message is the one that the wire will
  * use.
  */

@@ -262,6 +262,7 @@ static void reads_under_way_hold_an_invalidation(void **state)
 	peer_send(m->f, &h, 0);
 	send_inv(m, h.rkey, RQ_PSN + 1024 / MTU);
 	expect_no_cqe(m->f);
+	assert_int_equal(counters(m->f)->drop_window_in_use, 1);
 	assert_int_equal(fix_run(m->f), 1024 / MTU);
 	expect_out(m->f, 1024 / MTU - 1, UR_RC_READ_RESP_LAST,
 		   RQ_PSN + 1024 / MTU - 1);

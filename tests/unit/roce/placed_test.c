@@ -202,6 +202,7 @@ static void more_than_agreed(void **state)
 		put(p, RQ_PSN + i, 8 * i, p->buf.mr->key, 8, 8);
 	assert_int_equal(p->buf.p[8 * 3 + 1], p->f->data[1]);
 	assert_int_equal(p->buf.p[8 * 4 + 1], 0);
+	assert_int_equal(counters(p->f)->drop_no_resource, 1);
 	assert_true(fix_run(p->f) >= 4);
 	for (uint32_t i = 0; i < 4; i++)
 		expect_out(p->f, i, 0x10, RQ_PSN + i);
