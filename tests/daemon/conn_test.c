@@ -659,23 +659,9 @@ static void stopped_server_delays_no_other(void **state)
 	cpeer_end(&server);
 }
 
-static bool can_be(uid_t uid)
-{
-	pid_t pid = fork();
-	int status;
-
-	if (pid == 0) {
-		if (setresuid(uid, uid, uid))
-			_exit(1);
-		_exit(access(getenv("URNICD"), X_OK) ? 1 : 0);
-	}
-	waitpid(pid, &status, 0);
-	return status == 0;
-}
-
 static void users(void **state)
 {
-	if (geteuid() != 0 || !can_be(ALICE) || !can_be(BOB))
+	if (geteuid() != 0 || !world_can_be(ALICE) || !world_can_be(BOB))
 		SKIP_BECAUSE("needs root and a daemon that other users may "
 			     "execute");
 	users_connect_but_do_not_steal(state);

@@ -31,7 +31,6 @@
 #define XRCDS	    256	  /* … of 1024 */
 #define CONNECTIONS 1024  /* … of 4096 */
 
-static char log_path[] = "/tmp/urnic-quota-test-XXXXXX";
 static struct peer root;
 
 static int setup(void **state)
@@ -118,7 +117,8 @@ static void slots(void **state)
 		assert_int_equal(peer_slot(i % 2 ? &bob : &other, &s), 0);
 	assert_int_equal(peer_slot(&bob, &s), -ENOSPC);
 	assert_int_equal(peer_slot(&other, &s), -ENOSPC);
-	assert_true(file_has(log_path, "this user has its share of the slots"));
+	assert_true(
+		file_has(world_log, "this user has its share of the slots"));
 	assert_int_equal(peer_slot(&alice, &s), 0);
 	for (int i = 0; i <= SLOTS; i++)
 		assert_int_equal(peer_slot(&root, &s), 0);
@@ -273,24 +273,6 @@ static void share_can_be_set(void **state)
 	waitpid(pid, NULL, 0);
 }
 
-static int log_open(void **state)
-{
-	int fd = mkstemp(log_path);
-
-	if (fd < 0)
-		return -1;
-	fchmod(fd, 0666);
-	close(fd);
-	setenv("URNIC_LOG_FILE", log_path, 1);
-	return 0;
-}
-
-static int log_close(void **state)
-{
-	unlink(log_path);
-	return 0;
-}
-
 static int may_run(void)
 {
 	return access(getenv("URNICD"), X_OK) ? 1 : 0;
@@ -316,5 +298,5 @@ int main(void)
 		return 77;
 	}
 	world_require();
-	return cmocka_run_group_tests(tests, log_open, log_close);
+	return cmocka_run_group_tests(tests, world_log_open, world_log_close);
 }

@@ -24,40 +24,6 @@
 #define ALICE 61001
 #define BOB   61002
 
-static char log_path[] = "/tmp/urnic-user-test-XXXXXX";
-
-static bool can_be(uid_t uid)
-{
-	pid_t pid = fork();
-	int status;
-
-	if (pid == 0) {
-		if (setresuid(uid, uid, uid))
-			_exit(1);
-		_exit(access(getenv("URNICD"), X_OK) ? 1 : 0);
-	}
-	waitpid(pid, &status, 0);
-	return status == 0;
-}
-
-static int log_open(void **state)
-{
-	int fd = mkstemp(log_path);
-
-	if (fd < 0)
-		return -1;
-	fchmod(fd, 0666);
-	close(fd);
-	setenv("URNIC_LOG_FILE", log_path, 1);
-	return 0;
-}
-
-static int log_close(void **state)
-{
-	unlink(log_path);
-	return 0;
-}
-
 static void second_user_is_told(void **state)
 {
 	struct peer a = peer_start(ALICE, NULL), b;
@@ -67,9 +33,9 @@ static void second_user_is_told(void **state)
 	assert_int_equal(peer_slot(&a, &s), 0);
 	b = peer_start(BOB, &err);
 	assert_int_equal(err, -EPERM);
-	assert_true(file_has(log_path, "uid 61001"));
-	assert_true(file_has(log_path, "systemctl start urnicd"));
-	assert_true(file_has(log_path, "URNIC_USERS"));
+	assert_true(file_has(world_log, "uid 61001"));
+	assert_true(file_has(world_log, "systemctl start urnicd"));
+	assert_true(file_has(world_log, "URNIC_USERS"));
 	peer_kill(&b);
 	/* Neither does root trust a user's daemon. */
 	b = peer_start(0, &err);
@@ -211,7 +177,7 @@ static void user_namespace_trusts_no_user(void **state)
 	unsetenv("URNIC_USERS");
 	b = peer_start_apart(BOB, &err);
 	assert_int_equal(err, -EPERM);
-	assert_true(file_has(log_path, "URNIC_USERS=65534"));
+	assert_true(file_has(world_log, "URNIC_USERS=65534"));
 	peer_kill(&b);
 	setenv("URNIC_USERS", "65534", 1);
 	b = peer_start_apart(BOB, &err);
@@ -372,9 +338,9 @@ int main(void)
 		T(buffer_of_root_stays),
 	};
 
-	if (geteuid() != 0 || !can_be(ALICE) || !can_be(BOB))
+	if (geteuid() != 0 || !world_can_be(ALICE) || !world_can_be(BOB))
 		return skip_all("needs root and a daemon that other users may "
 				"execute");
 	world_require();
-	return cmocka_run_group_tests(tests, log_open, log_close);
+	return cmocka_run_group_tests(tests, world_log_open, world_log_close);
 }

@@ -16,6 +16,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -81,6 +83,40 @@ static int loopback_up(void)
 	err = ioctl(fd, SIOCSIFFLAGS, &r);
 	close(fd);
 	return err;
+}
+
+bool world_can_be(uid_t uid)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		if (setresuid(uid, uid, uid))
+			_exit(1);
+		_exit(access(getenv("URNICD"), X_OK) ? 1 : 0);
+	}
+	waitpid(pid, &status, 0);
+	return status == 0;
+}
+
+char world_log[] = "/tmp/urnic-daemon-test-XXXXXX";
+
+int world_log_open(void **state)
+{
+	int fd = mkstemp(world_log);
+
+	if (fd < 0)
+		return -1;
+	fchmod(fd, 0666);
+	close(fd);
+	setenv("URNIC_LOG_FILE", world_log, 1);
+	return 0;
+}
+
+int world_log_close(void **state)
+{
+	unlink(world_log);
+	return 0;
 }
 
 void world_idle(const char *seconds)

@@ -21,6 +21,14 @@ int world_teardown(void **state);
 /* Exit with 77 (skipped) and a message if namespaces cannot be had. */
 void world_require(void);
 
+/* Can we become that user, and may it execute the daemon? */
+bool world_can_be(uid_t uid);
+
+/* cmocka setup and teardown of a group: clients log to the file world_log. */
+extern char world_log[];
+int world_log_open(void **state);
+int world_log_close(void **state);
+
 /* Values of the daemon to come: URNIC_IDLE in seconds. */
 void world_idle(const char *seconds);
 

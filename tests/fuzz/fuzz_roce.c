@@ -14,6 +14,7 @@
 #include "core/masked.h"
 #include "core/tm.h"
 #include "rig/rig.h"
+#include "script.h"
 
 #ifdef FUZZ_TAGS /* RC with a tag matching queue */
 #define TAGS true
@@ -31,11 +32,6 @@
 #define RECV_ID	  (1ul << 32)
 #define COMMANDS  2000u
 #define MAX_DELAY 40u
-
-struct script {
-	const uint8_t *p;
-	const uint8_t *end;
-};
 
 static struct rig_host host;
 static struct rig_buf remote;	/* all rights */
@@ -63,20 +59,6 @@ struct world {
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static uint8_t next8(struct script *s)
-{
-	return s->p < s->end ? *s->p++ : 0;
-}
-
-static uint32_t next32(struct script *s)
-{
-	uint32_t v = 0;
-
-	for (int i = 0; i < 4; i++)
-		v = v << 8 | next8(s);
-	return v;
-}
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {

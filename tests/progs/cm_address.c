@@ -16,13 +16,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
-#include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cm_event.h"
 #include "vt.h"
 
 #define WAIT_MS 15000
@@ -48,27 +48,9 @@ static struct rdma_cm_id *new_id(const char *name)
 	return id;
 }
 
-static struct rdma_cm_event *next_event(void)
-{
-	struct pollfd p = { .fd = channel->fd, .events = POLLIN };
-	struct rdma_cm_event *ev;
-
-	if (poll(&p, 1, WAIT_MS) != 1)
-		VT_FAIL("nothing is told");
-	VT_TRUE(rdma_get_cm_event(channel, &ev) == 0);
-	return ev;
-}
-
 static struct rdma_cm_id *expect(enum rdma_cm_event_type type)
 {
-	struct rdma_cm_event *ev = next_event();
-	struct rdma_cm_id *id = ev->id;
-
-	if (ev->event != type)
-		VT_FAIL("%s (%d) instead of %s", rdma_event_str(ev->event),
-			ev->status, rdma_event_str(type));
-	VT_TRUE(rdma_ack_cm_event(ev) == 0);
-	return id;
+	return vt_cm_expect(channel, type, WAIT_MS);
 }
 
 static void resolve(const char *ms)
@@ -82,7 +64,7 @@ static void resolve(const char *ms)
 			printf("%s\n", strerror(errno));
 			continue;
 		}
-		ev = next_event();
+		ev = vt_cm_next(channel, WAIT_MS);
 		printf("%s %s\n", rdma_event_str(ev->event),
 		       strerror(-ev->status));
 		resolved = ev->event == RDMA_CM_EVENT_ADDR_RESOLVED;
@@ -133,7 +115,7 @@ static void watch(void)
 	printf("ready\n");
 	fflush(stdout);
 	for (int i = 0; i < 3; i++) {
-		struct rdma_cm_event *ev = next_event();
+		struct rdma_cm_event *ev = vt_cm_next(channel, WAIT_MS);
 
 		printf("%s: %s\n", (const char *)ev->id->context,
 		       rdma_event_str(ev->event));

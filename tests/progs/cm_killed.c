@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cm_event.h"
 #include "vt.h"
 
 #define WAIT_MS	 15000 /* less than an MRA makes a peer wait */
@@ -38,27 +39,12 @@ static struct sockaddr *addr(uint16_t port)
 	return (struct sockaddr *)&address;
 }
 
-static struct rdma_cm_event *next_event(void)
-{
-	struct pollfd p = { .fd = channel->fd, .events = POLLIN };
-	struct rdma_cm_event *ev;
-
-	if (poll(&p, 1, WAIT_MS) != 1)
-		VT_FAIL("nothing is told");
-	VT_TRUE(rdma_get_cm_event(channel, &ev) == 0);
-	return ev;
-}
-
 static void expect(enum rdma_cm_event_type type)
 {
-	struct rdma_cm_event *ev = next_event();
+	struct rdma_cm_id *of = vt_cm_expect(channel, type, WAIT_MS);
 
-	if (ev->event != type)
-		VT_FAIL("%s (%d) instead of %s", rdma_event_str(ev->event),
-			ev->status, rdma_event_str(type));
 	if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
-		id = ev->id;
-	VT_TRUE(rdma_ack_cm_event(ev) == 0);
+		id = of;
 }
 
 static void make_qp(void)
@@ -231,7 +217,7 @@ static void kill_it(void)
 static void expect_end(unsigned int mask)
 {
 	for (;;) {
-		struct rdma_cm_event *ev = next_event();
+		struct rdma_cm_event *ev = vt_cm_next(channel, WAIT_MS);
 		enum rdma_cm_event_type type = ev->event;
 
 		printf("  %s, %d\n", rdma_event_str(type), ev->status);

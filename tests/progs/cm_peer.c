@@ -22,6 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cm_event.h"
 #include "vt.h"
 
 #define WAIT_MS	 60000
@@ -50,12 +51,8 @@ static bool mode_is(const char *what)
 /* The next event is printed; it has to be acknowledged. */
 static struct rdma_cm_event *next_event(void)
 {
-	struct pollfd p = { .fd = channel->fd, .events = POLLIN };
-	struct rdma_cm_event *ev;
+	struct rdma_cm_event *ev = vt_cm_next(channel, WAIT_MS);
 
-	if (poll(&p, 1, WAIT_MS) != 1)
-		VT_FAIL("no event");
-	VT_TRUE(rdma_get_cm_event(channel, &ev) == 0);
 	printf("%s status %d\n", rdma_event_str(ev->event), ev->status);
 	return ev;
 }

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cm_event.h"
 #include "vt.h"
 
 #define ADDRESS "10.77.0.1"
@@ -277,27 +278,9 @@ static void port(void)
 
 static struct rdma_event_channel *channel;
 
-static struct rdma_cm_event *next_cm_event(void)
-{
-	struct pollfd p = { .fd = channel->fd, .events = POLLIN };
-	struct rdma_cm_event *ev;
-
-	if (poll(&p, 1, WAIT_MS) != 1)
-		VT_FAIL("nothing is told");
-	VT_TRUE(rdma_get_cm_event(channel, &ev) == 0);
-	return ev;
-}
-
 static struct rdma_cm_id *expect(enum rdma_cm_event_type type)
 {
-	struct rdma_cm_event *ev = next_cm_event();
-	struct rdma_cm_id *id = ev->id;
-
-	if (ev->event != type)
-		VT_FAIL("%s (%d) instead of %s", rdma_event_str(ev->event),
-			ev->status, rdma_event_str(type));
-	VT_TRUE(rdma_ack_cm_event(ev) == 0);
-	return id;
+	return vt_cm_expect(channel, type, WAIT_MS);
 }
 
 static struct rdma_cm_id *new_id(void)
@@ -375,7 +358,7 @@ static void expect_removals(struct rdma_cm_id *const ids[5])
 	unsigned int told = 0;
 
 	while (told != 0x1f) {
-		struct rdma_cm_event *ev = next_cm_event();
+		struct rdma_cm_event *ev = vt_cm_next(channel, WAIT_MS);
 		unsigned int i = 0;
 
 		while (i < 5 && ids[i] != ev->id)

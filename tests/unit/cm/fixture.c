@@ -90,12 +90,17 @@ void fix_accept(struct fix *f)
 	assert_int_equal(ur_cm_accept(f->b.id, &param, f->now_ns), 0);
 }
 
-void fix_establish(struct fix *f)
+void fix_request(struct fix *f)
 {
 	fix_listen(f, PS_TCP);
 	fix_connect(f, PS_TCP);
 	pass(f, &f->a, UR_CM_REQ);
 	event(f, &f->b, UR_CM_REQUEST);
+}
+
+void fix_establish(struct fix *f)
+{
+	fix_request(f);
 	fix_accept(f);
 	pass(f, &f->b, UR_CM_REP);
 	event(f, &f->a, UR_CM_RESPONSE);

@@ -64,6 +64,8 @@ void fix_path(const struct fix *f, struct ur_cm_path *path);
 struct ur_cm_param fix_param(uint32_t qpn);
 /* A sends its REQ; nothing is delivered yet. */
 void fix_connect(struct fix *f, uint16_t port_space);
+/* fix_listen(), fix_connect(), and the REQ has arrived. */
+void fix_request(struct fix *f);
 void fix_accept(struct fix *f);
 /* The complete handshake, with every event taken. */
 void fix_establish(struct fix *f);

@@ -70,10 +70,7 @@ static void requests_beyond_the_limit(void **state)
 	struct fix *f = *state;
 	struct ur_cm_id *id;
 
-	fix_listen(f, PS_TCP);
-	fix_connect(f, PS_TCP);
-	pass(f, &f->a, UR_CM_REQ);
-	event(f, &f->b, UR_CM_REQUEST);
+	fix_request(f);
 	for (uint32_t i = 2; i < UR_CM_MAX_IDS; i++)
 		assert_int_equal(ur_cm_id_create(f->b.cm, PS_TCP, NULL, &id),
 				 0);

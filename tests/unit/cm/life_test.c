@@ -194,10 +194,7 @@ static void reply_grants_too_much(void **state)
 {
 	struct fix *f = *state;
 
-	fix_listen(f, PS_TCP);
-	fix_connect(f, PS_TCP);
-	pass(f, &f->a, UR_CM_REQ);
-	event(f, &f->b, UR_CM_REQUEST);
+	fix_request(f);
 	fix_accept(f);
 	take(f, &f->b, UR_CM_REP);
 	f->m.u.rep.responder_resources = 255;
@@ -224,10 +221,7 @@ static void private_data_at_its_limits(void **state)
 	p.private_data = NULL;
 	p.private_len = 1;
 	assert_int_equal(ur_cm_connect(f->a.id, &path, &p, f->now_ns), -EINVAL);
-	fix_listen(f, PS_TCP);
-	fix_connect(f, PS_TCP);
-	pass(f, &f->a, UR_CM_REQ);
-	event(f, &f->b, UR_CM_REQUEST);
+	fix_request(f);
 	p = fix_param(B_QPN);
 	p.private_data = data;
 	p.private_len = UR_CM_PRIVATE_REP + 1;
@@ -264,10 +258,7 @@ static void established_by_the_first_packet(void **state)
 {
 	struct fix *f = *state;
 
-	fix_listen(f, PS_TCP);
-	fix_connect(f, PS_TCP);
-	pass(f, &f->a, UR_CM_REQ);
-	event(f, &f->b, UR_CM_REQUEST);
+	fix_request(f);
 	assert_int_equal(ur_cm_notify(f->b.id, f->now_ns), -EINVAL);
 	fix_accept(f);
 	pass(f, &f->b, UR_CM_REP);

@@ -54,10 +54,7 @@ static void nobody_answers_the_reply(void **state)
 {
 	struct fix *f = *state;
 
-	fix_listen(f, PS_TCP);
-	fix_connect(f, PS_TCP);
-	pass(f, &f->a, UR_CM_REQ);
-	event(f, &f->b, UR_CM_REQUEST);
+	fix_request(f);
 	fix_accept(f);
 	ur_cm_id_destroy(f->a.id, f->now_ns); /* its REJ is lost */
 	take(f, &f->a, UR_CM_REJ);
@@ -130,10 +127,7 @@ static void reply_is_lost(void **state)
 {
 	struct fix *f = *state;
 
-	fix_listen(f, PS_TCP);
-	fix_connect(f, PS_TCP);
-	pass(f, &f->a, UR_CM_REQ);
-	event(f, &f->b, UR_CM_REQUEST);
+	fix_request(f);
 	fix_accept(f);
 	take(f, &f->b, UR_CM_REP);
 	wait_timer(f, &f->a);
@@ -147,10 +141,7 @@ static void ready_to_use_is_lost(void **state)
 {
 	struct fix *f = *state;
 
-	fix_listen(f, PS_TCP);
-	fix_connect(f, PS_TCP);
-	pass(f, &f->a, UR_CM_REQ);
-	event(f, &f->b, UR_CM_REQUEST);
+	fix_request(f);
 	fix_accept(f);
 	pass(f, &f->b, UR_CM_REP);
 	event(f, &f->a, UR_CM_RESPONSE);
@@ -170,10 +161,7 @@ static void disconnect_overtakes_ready_to_use(void **state)
 {
 	struct fix *f = *state;
 
-	fix_listen(f, PS_TCP);
-	fix_connect(f, PS_TCP);
-	pass(f, &f->a, UR_CM_REQ);
-	event(f, &f->b, UR_CM_REQUEST);
+	fix_request(f);
 	fix_accept(f);
 	pass(f, &f->b, UR_CM_REP);
 	event(f, &f->a, UR_CM_RESPONSE);
@@ -257,10 +245,7 @@ static void slow_acceptor(void **state)
 {
 	struct fix *f = *state;
 
-	fix_listen(f, PS_TCP);
-	fix_connect(f, PS_TCP);
-	pass(f, &f->a, UR_CM_REQ);
-	event(f, &f->b, UR_CM_REQUEST);
+	fix_request(f);
 	wait_timer(f, &f->a);
 	pass(f, &f->a, UR_CM_REQ);
 	take(f, &f->b, UR_CM_MRA);
@@ -281,10 +266,7 @@ static void slow_connector(void **state)
 {
 	struct fix *f = *state;
 
-	fix_listen(f, PS_TCP);
-	fix_connect(f, PS_TCP);
-	pass(f, &f->a, UR_CM_REQ);
-	event(f, &f->b, UR_CM_REQUEST);
+	fix_request(f);
 	fix_accept(f);
 	pass(f, &f->b, UR_CM_REP);
 	event(f, &f->a, UR_CM_RESPONSE);

@@ -6,10 +6,7 @@
 
 static void request_told(struct fix *f)
 {
-	fix_listen(f, PS_TCP);
-	fix_connect(f, PS_TCP);
-	pass(f, &f->a, UR_CM_REQ);
-	event(f, &f->b, UR_CM_REQUEST);
+	fix_request(f);
 }
 
 static void response_told(struct fix *f)
@@ -98,10 +95,7 @@ static void rejected_again_and_again(void **state)
 {
 	struct fix *f = *state;
 
-	fix_listen(f, PS_TCP);
-	fix_connect(f, PS_TCP);
-	pass(f, &f->a, UR_CM_REQ);
-	event(f, &f->b, UR_CM_REQUEST);
+	fix_request(f);
 	assert_int_equal(ur_cm_reject(f->b.id, 0, NULL, 0, f->now_ns), 0);
 	for (unsigned int i = 0; i < 10; i++) {
 		take(f, &f->b, UR_CM_REJ); /* lost */

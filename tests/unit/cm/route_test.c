@@ -115,10 +115,7 @@ static void reply_to_a_dead_process(void **state)
 	struct fix *f = *state;
 	struct ur_cm_dgram out;
 
-	fix_listen(f, PS_TCP);
-	fix_connect(f, PS_TCP);
-	pass(f, &f->a, UR_CM_REQ);
-	event(f, &f->b, UR_CM_REQUEST);
+	fix_request(f);
 	fix_accept(f);
 	take(f, &f->b, UR_CM_REP);
 	assert_true(ur_cm_refuse(&f->dg, &out));
