@@ -145,10 +145,8 @@ void ur_elf_look(const struct ur_file *f, struct ur_elf *elf)
 	for (unsigned int i = 0; segment(f, &h, i, &p); i++) {
 		const char *text;
 
-		if (p.p_type == PT_DYNAMIC) {
-			elf->is_dynamic = true;
+		if (p.p_type == PT_DYNAMIC)
 			look_dynamic(f, &h, &p, elf);
-		}
 		text = p.p_type == PT_INTERP ? text_at(f, p.p_offset) : NULL;
 		if (text)
 			elf->loader = text;

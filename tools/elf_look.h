@@ -18,7 +18,6 @@ struct ur_file {
 struct ur_elf {
 	bool is_elf;
 	bool is_64; /* of this machine's kind; all below is of such alone */
-	bool is_dynamic;
 	const char *loader; /* "" if it is static */
 	const char *rpath;  /* what stands before LD_LIBRARY_PATH, or NULL */
 	const char

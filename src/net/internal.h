@@ -178,7 +178,6 @@ struct ur_net_pkt {
 	uint8_t hops;
 	uint16_t id;
 	const uint8_t *ip; /* header, and how many of its bytes are present */
-	uint32_t ip_len;   /* with the payload, without padding */
 	const uint8_t *payload;
 	uint32_t payload_len;
 	uint8_t src[16];

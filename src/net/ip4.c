@@ -32,7 +32,6 @@ static bool check_header(struct ur_net *net, struct ur_net_pkt *p, uint32_t len)
 	}
 	p->v4 = true;
 	p->ip = ip;
-	p->ip_len = total;
 	p->extended = hlen > UR_IPV4_LEN;
 	p->tclass = ip[1];
 	p->id = ur_be16_at(ip + 4);

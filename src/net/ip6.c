@@ -30,7 +30,6 @@ static bool check_header(struct ur_net *net, struct ur_net_pkt *p, uint32_t len)
 	}
 	p->v4 = false;
 	p->ip = ip;
-	p->ip_len = UR_IPV6_LEN + payload;
 	p->tclass = (uint8_t)(ip[0] << 4 | ip[1] >> 4);
 	p->proto = ip[6];
 	p->hops = ip[7];
