@@ -13,6 +13,7 @@
 #include "base/timer.h"
 #include "cm/ib_cm.h"
 #include "cm/route.h"
+#include "script.h"
 #include "wire/cm_msg.h"
 
 #define IDS	 8u
@@ -27,11 +28,6 @@
 		if (!(x))                                                      \
 			abort();                                               \
 	} while (0)
-
-struct script {
-	const uint8_t *p;
-	const uint8_t *end;
-};
 
 struct owner {
 	struct ur_cm_id *id; /* NULL: free */
@@ -48,13 +44,6 @@ struct world {
 	uint8_t peer[16];
 	uint64_t sent;
 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static uint8_t next8(struct script *s)
-{
-	return s->p < s->end ? *s->p++ : 0;
-}
 
 static struct owner *free_owner(struct world *w)
 {

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "rig/rig.h"
+#include "script.h"
 
 #define BUF_LEN	  16384u
 #define COMMANDS  2000u
@@ -18,11 +19,6 @@
 #define PEERS	  4u
 #define KEY	  0x0102030405060708u
 #define SESSION	  1000000000u
-
-struct script {
-	const uint8_t *p;
-	const uint8_t *end;
-};
 
 struct world {
 	struct rig_lane lane;
@@ -43,14 +39,6 @@ static struct rig_host host;
 static struct rig_buf remote; /* all rights */
 static struct rig_buf local;
 static struct rig_buf secret; /* of another protection domain */
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static uint8_t next8(struct script *s)
-{
-	return s->p < s->end ? *s->p++ : 0;
-}
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {

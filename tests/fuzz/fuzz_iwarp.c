@@ -13,6 +13,7 @@
 #include "base/crc.h"
 #include "iwarp/iwarp.h"
 #include "rig/rig.h"
+#include "script.h"
 #include "wire/mpa.h"
 #include "wire/rdmap.h"
 
@@ -20,11 +21,6 @@
 #define RECV_ID	 (1ul << 32)
 #define COMMANDS 2000u
 #define STREAM	 (1u << 17)
-
-struct script {
-	const uint8_t *p;
-	const uint8_t *end;
-};
 
 static struct rig_host host;
 static struct rig_buf remote;	  /* all rights */
@@ -57,14 +53,6 @@ struct world {
 	uint32_t out_len; /* of ours, not yet checked */
 	uint8_t out[STREAM * 4];
 };
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static uint8_t next8(struct script *s)
-{
-	return s->p < s->end ? *s->p++ : 0;
-}
 
 static uint32_t next32(struct script *s)
 {

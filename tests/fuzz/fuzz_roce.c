@@ -14,6 +14,7 @@
 #include "core/masked.h"
 #include "core/tm.h"
 #include "rig/rig.h"
+#include "script.h"
 
 #ifdef FUZZ_TAGS /* RC with a tag matching queue */
 #define TAGS true
@@ -31,11 +32,6 @@
 #define RECV_ID	  (1ul << 32)
 #define COMMANDS  2000u
 #define MAX_DELAY 40u
-
-struct script {
-	const uint8_t *p;
-	const uint8_t *end;
-};
 
 static struct rig_host host;
 static struct rig_buf remote;	/* all rights */
@@ -60,14 +56,6 @@ struct world {
 	uint64_t recvs_done;
 	struct ur_mw *mw[2]; /* type 1, type 2 */
 };
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static uint8_t next8(struct script *s)
-{
-	return s->p < s->end ? *s->p++ : 0;
-}
 
 static uint32_t next32(struct script *s)
 {

@@ -18,6 +18,7 @@
 
 #include "core/masked.h"
 #include "rig/rig.h"
+#include "script.h"
 #include "shm/direct.h"
 #include "shm/internal.h"
 #include "shm/shm.h"
@@ -30,11 +31,6 @@
 #define RECV_ID	  (1ul << 32)
 #define COMMANDS  2000u
 #define POLLS	  10000u
-
-struct script {
-	const uint8_t *p;
-	const uint8_t *end;
-};
 
 struct conn {
 	struct ur_qp qp;
@@ -72,14 +68,6 @@ struct world {
 	bool open;
 	uint64_t now_ns;
 };
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static uint8_t next8(struct script *s)
-{
-	return s->p < s->end ? *s->p++ : 0;
-}
 
 static uint32_t next32(struct script *s)
 {
