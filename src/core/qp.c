@@ -238,7 +238,9 @@ void ur_qp_fini(struct ur_qp *qp)
 
 void ur_qp_event(struct ur_qp *qp, enum ur_event_type type)
 {
-	ur_record_code(qp, UR_REC_EVENT, (uint8_t)type, 0);
+	/* What happens to a connection is no event of its target (DC). */
+	if (!qp->record.target)
+		ur_record_code(qp, UR_REC_EVENT, (uint8_t)type, 0);
 	if (qp->on_event)
 		qp->on_event(qp, type);
 	else if (qp->async)

@@ -81,12 +81,14 @@ static struct ur_recorder *recorder(void)
 	return atomic_load_explicit(&ur_recorder, memory_order_acquire);
 }
 
-/* Events that come in bursts, by packets or timers. */
+/* Events that come in bursts, by packets or timers; a target of DC goes on after a
+ * fault. */
 static bool repeats(const struct ur_record *e)
 {
-	return e->type == UR_REC_NAK_SENT || e->type == UR_REC_NAK_RCVD ||
-	       e->type == UR_REC_TIMEOUT || e->type == UR_REC_DROP ||
-	       e->type == UR_REC_POST || e->type == UR_REC_EVENT ||
+	return e->arg[UR_RECORD_FROM] || e->type == UR_REC_NAK_SENT ||
+	       e->type == UR_REC_NAK_RCVD || e->type == UR_REC_TIMEOUT ||
+	       e->type == UR_REC_DROP || e->type == UR_REC_POST ||
+	       e->type == UR_REC_EVENT ||
 	       ((e->type == UR_REC_WC || e->type == UR_REC_RECV_WC) &&
 		e->code == UR_WC_WR_FLUSH_ERR);
 }
@@ -102,6 +104,7 @@ static struct ur_record_event *earlier(struct ur_record_event *ring, uint32_t n,
 			return NULL;
 		if (x->type == e->type && x->code == e->code &&
 		    x->side == e->side &&
+		    x->arg[UR_RECORD_FROM] == e->arg[UR_RECORD_FROM] &&
 		    (e->type != UR_REC_POST || x->arg[0] == e->arg[0]))
 			return x;
 	}
@@ -135,15 +138,25 @@ static void add(struct ur_record_event *ring, uint32_t n, uint32_t *last,
 	write_end(&x->version);
 }
 
+/* The queue pair that has the record. */
+static struct ur_qp *recorded(struct ur_qp *qp)
+{
+	return qp->record.target ? qp->record.target : qp;
+}
+
 void ur_record_add(struct ur_qp *qp, const struct ur_record *e)
 {
-	struct ur_record_writer *w = &qp->record;
+	struct ur_qp *to = recorded(qp);
+	struct ur_record_writer *w = &to->record;
 	const struct ur_recorder *r = recorder();
+	struct ur_record x = *e;
 
 	if (!w->ring || !r)
 		return;
-	add(w->ring->event, UR_RECORD_EVENTS, &w->events, e, r->now());
-	ur_record_refresh(qp);
+	if (to != qp)
+		x.arg[UR_RECORD_FROM] = qp->record.from;
+	add(w->ring->event, UR_RECORD_EVENTS, &w->events, &x, r->now());
+	ur_record_refresh(to);
 }
 
 void ur_record_code(struct ur_qp *qp, enum ur_record_type type, uint8_t code,
@@ -166,7 +179,7 @@ void ur_record_state(struct ur_qp *qp, enum ur_qp_state from)
 				     .code = (uint8_t)to,
 				     .arg = { from, qp->record.called } };
 
-	if (to == from || !qp->record.ring)
+	if (to == from || !qp->record.ring || qp->record.target)
 		return;
 	ur_record_add(qp, &e);
 	qp->record.flushed = false;
@@ -369,6 +382,7 @@ void ur_record_failed(struct ur_qp *qp)
 {
 	const struct ur_recorder *r = recorder();
 
+	qp = recorded(qp);
 	if (!r || !qp->record.ring || qp->record.failed)
 		return;
 	qp->record.failed = true;

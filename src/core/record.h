@@ -40,6 +40,9 @@
 /* Rings of destroyed queue pairs that are kept before one is used again. */
 #define UR_RECORD_GONE	 64u
 #define UR_RECORD_ARGS	 8u
+/* arg of every event that a request to a target of DC has caused: the initiator,
+ * see ur_record_from(); 0: another event. */
+#define UR_RECORD_FROM	 7u
 
 /* What happened; `code` and `arg` depend on it. */
 enum ur_record_type {
@@ -70,12 +73,13 @@ enum ur_record_key_arg {
 	UR_RECK_KEY, /* key | handle of the PD << 32 */
 	UR_RECK_VA,
 	UR_RECK_LENGTH,
-	UR_RECK_NEED,	/* UR_ACCESS_ | operation << 32 */
+	UR_RECK_NEED,	/* UR_ACCESS_ | a window: the QPN that bound it << 32 |
+			 * UR_RECK_WINDOW */
 	UR_RECK_IOVA,	/* what was there; 0 with ENOENT */
 	UR_RECK_HAS,	/* its length */
 	UR_RECK_GRANTS, /* its UR_ACCESS_ | handle of its PD << 32 */
-	UR_RECK_BOUND,	/* a window: the QPN that bound it | 1 << 32 */
 };
+#define UR_RECK_WINDOW (1ull << 63)
 
 enum ur_record_side {
 	UR_REC_REMOTE, /* a peer's request named it */
@@ -101,7 +105,10 @@ enum ur_record_reason {
 	UR_REC_R_NO_RECV,   /* UC, UD */
 	UR_REC_R_UD_LENGTH, /* UD: does not fit into the receive */
 	UR_REC_R_CQ_OVERRUN,
-	UR_REC_R_SRQ, /* XRC: no such queue */
+	UR_REC_R_SRQ,	     /* XRC: no such queue */
+	UR_REC_R_DC_KEY,     /* DC: another access key than the target's */
+	UR_REC_R_DC_MTU,     /* DC: a larger path MTU than the target's */
+	UR_REC_R_DC_ADDRESS, /* DC: to another address than the target's GID */
 	UR_REC_REASONS,
 };
 
@@ -254,7 +261,14 @@ struct ur_record_writer {
 	struct ur_record_ring *ring;
 	/* Writes the protocol's part of ur_record_qp; or NULL. */
 	void (*fill)(const struct ur_qp *qp, struct ur_record_qp *to);
+	/*
+	 * A connection of a target of DC: events are the target's, and `ring` is
+	 * only its ring at the time; NULL: none.
+	 */
+	struct ur_qp *target;
+	uint64_t from;	 /* the same: the initiator, UR_RECORD_FROM */
 	uint32_t events; /* number of the last one */
+	bool late;	 /* the ring is taken by the first fault */
 	bool failed;
 	bool flushed; /* a completion was, in this state */
 	bool called;  /* the application changes it just now */
@@ -278,6 +292,13 @@ void ur_recorder_start(struct ur_recorder *r, struct ur_record_file *file,
 /* A queue pair has its number, or is about to go; under the lane's lock. */
 void ur_record_open(struct ur_qp *qp);
 void ur_record_close(struct ur_qp *qp);
+
+/* The address of a packet and the queue pair that it is from. */
+static inline uint64_t ur_record_from(const uint8_t gid[16], uint32_t qpn)
+{
+	return (uint64_t)gid[12] << 56 | (uint64_t)gid[13] << 48 |
+	       (uint64_t)gid[14] << 40 | (uint64_t)gid[15] << 32 | qpn;
+}
 
 /* Under the lane's lock. */
 void ur_record_add(struct ur_qp *qp, const struct ur_record *e);
@@ -313,7 +334,6 @@ struct ur_record_access {
 	uint32_t need; /* UR_ACCESS_ */
 	uint64_t va;
 	uint64_t length;
-	uint32_t operation; /* enum ur_wr_opcode, or ur_op_kind of the wire */
 	enum ur_record_side side;
 };
 void ur_record_access(struct ur_qp *qp, const struct ur_record_access *a);
@@ -322,7 +342,7 @@ void ur_record_list(struct ur_qp *qp, const struct ur_pd *pd,
 		    const struct ur_sge *sge, uint32_t n, uint32_t need,
 		    enum ur_record_side side);
 
-/* A request was not accepted; holds no lock. err: positive errno. */
+/* A request was not accepted; locks of queues may be held. err: positive errno. */
 void ur_record_post(const struct ur_qp *qp, bool receive, int err);
 
 /* Of the process. */

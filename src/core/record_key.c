@@ -50,8 +50,9 @@ static int describe(const struct ur_mr *mr, const struct ur_qp *qp,
 	e->arg[UR_RECK_HAS] = mr->length;
 	e->arg[UR_RECK_GRANTS] = pair(mr->access, handle_of(mr->pd));
 	if (mr->window)
-		e->arg[UR_RECK_BOUND] =
-			pair(mr->window->qp ? mr->window->qp->qpn : 0, 1);
+		e->arg[UR_RECK_NEED] |=
+			pair(0, mr->window->qp ? mr->window->qp->qpn : 0) |
+			UR_RECK_WINDOW;
 	return err;
 }
 
@@ -66,7 +67,7 @@ void ur_record_access(struct ur_qp *qp, const struct ur_record_access *a)
 	e.arg[UR_RECK_KEY] = pair(a->key, handle_of(a->pd));
 	e.arg[UR_RECK_VA] = a->va;
 	e.arg[UR_RECK_LENGTH] = a->length;
-	e.arg[UR_RECK_NEED] = pair(a->need, a->operation);
+	e.arg[UR_RECK_NEED] = a->need;
 	mr = ur_mr_find(qp->mrs, a->key);
 	if (mr && mr->window && a->side != UR_REC_REMOTE)
 		mr = NULL; /* not a local key */

@@ -192,6 +192,14 @@ const struct ur_cause ur_causes[] = {
 	REFUSED("xrc-srq", UR_REC_R_SRQ, UR_C_NONE, PEER,
 		"the XRC domain has no shared receive queue with that number",
 		"set remote_srqn to the number of ibv_get_srq_num() at the peer"),
+	REFUSED("dc-access-key", UR_REC_R_DC_KEY, UR_C_NONE, BOTH,
+		"the access key of the request is not that of the target",
+		"set dc.dct_access_key to the dc_key that the target was "
+		"created with"),
+	REFUSED("dc-mtu", UR_REC_R_DC_MTU, UR_C_NONE, BOTH,
+		"the initiator's path MTU is larger than the target's",
+		"give the initiator at most the mtu that the target was created "
+		"with"),
 	REFUSED("invalidate", UR_REC_R_INVALIDATE, UR_C_NONE, PEER,
 		"a SEND with invalidate named a key that may not be invalidated",
 		"name a type 2 window that is bound on this queue pair"),
@@ -224,6 +232,12 @@ const struct ur_cause ur_causes[] = {
 	WC("retry-psn", UR_WC_RETRY_EXC_ERR, UR_C_PEER_PSN, BOTH,
 	   "the first PSN of this side is not the one that the peer expects",
 	   "sq_psn of each side must equal rq_psn of the other"),
+	WC("retry-no-target", UR_WC_RETRY_EXC_ERR, UR_C_NO_TARGET, PEER,
+	   "the address is of this host, and no recorded target of DC that you "
+	   "may see has it and the number",
+	   "check dc.dct_number, that dc.ah has the GID that the target was created "
+	   "with, and that its process still runs; root sees the processes of all "
+	   "users"),
 	WC("retry-no-qp", UR_WC_RETRY_EXC_ERR, UR_C_PEER_NONE, PEER,
 	   "the peer's address is of this host, and no recorded queue pair that "
 	   "you may see has the peer's number",
@@ -233,6 +247,11 @@ const struct ur_cause ur_causes[] = {
 	   "the peer's queue pair was ready, but no answer came",
 	   "is its process stopped, or starved of a processor? Are packets lost? A "
 	   "longer timeout may help"),
+	WC("retry-session-unanswered", UR_WC_RETRY_EXC_ERR,
+	   UR_C_SESSION_UNANSWERED, NET,
+	   "nothing was acknowledged since the initiator has turned to this target",
+	   "are its number and address right, does UDP port 4791 pass, is it an "
+	   "adapter of this kind? Ask on the other host"),
 	WC("retry-never-answered", UR_WC_RETRY_EXC_ERR, UR_C_NEVER_ANSWERED,
 	   NET, "no packet was ever acknowledged",
 	   "is the address right, does UDP port 4791 pass, does an adapter run "
@@ -278,6 +297,11 @@ const struct ur_cause ur_causes[] = {
 	  "with an error",
 	  "look at the peer's queue pair, and at the network" },
 
+	{ "delegate-refused", UR_REC_STATE, UR_QPS_ERR, ANY, UR_C_DELEGATED,
+	  HERE,
+	  "a request for a queue of another process of the XRC domain was refused "
+	  "there",
+	  "explain the queue pair of that process" },
 	{ "disconnected", UR_REC_STATE, UR_QPS_ERR, ANY, UR_C_DISCONNECTED,
 	  PEER, "the peer disconnected, or its process ended",
 	  "expected at the end of a connection; else ask there" },
@@ -330,22 +354,25 @@ const struct ur_cause ur_causes[] = {
 	     "packets came from an address that is not the peer's",
 	     "dgid must be the address that the peer sends from (several "
 	     "addresses, several interfaces)"),
+	DROP("dc-other-address", UR_REC_R_DC_ADDRESS, BOTH,
+	     "packets came to another address than the GID of the target",
+	     "dc.ah must have the GID that the target was created with"),
 	DROP("other-transport", UR_REC_R_TRANSPORT, BOTH,
 	     "packets of another type of queue pair came",
 	     "both queue pairs must be of one type"),
 
 	POST("send-queue-full", ENOMEM, 0, UR_C_NONE,
-	     "ibv_post_send() failed: the send queue is full",
+	     "a send request was not accepted: the send queue is full",
 	     "poll completions first; of unsignaled requests a later signaled one "
 	     "frees the slots; or create it with a larger max_send_wr"),
 	POST("recv-queue-full", ENOMEM, 1, UR_C_NONE,
-	     "ibv_post_recv() failed: the receive queue is full",
+	     "a receive was not accepted: the receive queue is full",
 	     "post only after a receive is complete; or a larger max_recv_wr"),
 	POST("send-state", EINVAL, 0, UR_C_STATE_EARLY,
-	     "ibv_post_send() failed: the queue pair is not in RTS",
+	     "a send request was not accepted: the queue pair is not in RTS",
 	     "move it to RTS before it sends"),
 	POST("recv-state", EINVAL, 1, UR_C_STATE_RESET,
-	     "ibv_post_recv() failed: the queue pair is in RESET",
+	     "a receive was not accepted: the queue pair is in RESET",
 	     "move it to INIT before receives are posted"),
 	POST("post-invalid", EINVAL, ANY, UR_C_NONE,
 	     "a request was not accepted: its fields",

@@ -142,9 +142,20 @@ static bool peer_err(const struct ur_xp *x)
 	return x->has_peer && ur_xp_peer_state(x) == UR_QPS_ERR;
 }
 
+static bool is_dc(const struct ur_xp *x)
+{
+	return x->own.qp.type == UR_QPT_DC_INI;
+}
+
+static bool no_target(const struct ur_xp *x)
+{
+	return is_dc(x) && !x->has_peer && x->peer_here;
+}
+
+/* A target of DC has no peer of its own, and no PSN. */
 static bool peer_other(const struct ur_xp *x)
 {
-	return x->has_peer && x->peer.qp.dest_qpn != x->own.qp.qpn;
+	return x->has_peer && !is_dc(x) && x->peer.qp.dest_qpn != x->own.qp.qpn;
 }
 
 static bool peer_none(const struct ur_xp *x)
@@ -160,10 +171,20 @@ bool ur_xp_never_answered(const struct ur_xp *x)
 	return (failed ? x->seen.arg[6] : x->own.qp.una) == x->own.qp.sq_psn;
 }
 
+bool ur_xp_psn_differs(const struct ur_xp *x)
+{
+	return x->has_peer && !is_dc(x) &&
+	       x->peer.qp.rq_psn != x->own.qp.sq_psn && ur_xp_never_answered(x);
+}
+
+static bool session_unanswered(const struct ur_xp *x)
+{
+	return is_dc(x) && ur_xp_never_answered(x);
+}
+
 static bool peer_psn(const struct ur_xp *x)
 {
-	return x->has_peer && x->peer.qp.rq_psn != x->own.qp.sq_psn &&
-	       ur_xp_never_answered(x);
+	return ur_xp_psn_differs(x);
 }
 
 static bool peer_stuck(const struct ur_xp *x)
@@ -184,6 +205,11 @@ static bool rnr_endless(const struct ur_xp *x)
 static bool rnr_sent(const struct ur_xp *x)
 {
 	return (x->e.code & 0x60u) == 0x20u && !x->own.qp.receives;
+}
+
+static bool delegated(const struct ur_xp *x)
+{
+	return x->delegated;
 }
 
 static bool state_reset(const struct ur_xp *x)
@@ -239,12 +265,14 @@ static bool (*const conditions[UR_C_COUNT])(const struct ur_xp *x) = {
 	[UR_C_NO_READS] = no_reads,
 	[UR_C_PEER_GONE] = peer_gone,
 	[UR_C_PEER_ENDED] = peer_ended,
+	[UR_C_NO_TARGET] = no_target,
 	[UR_C_PEER_EARLY] = peer_early,
 	[UR_C_PEER_ERR] = peer_err,
 	[UR_C_PEER_OTHER] = peer_other,
 	[UR_C_PEER_NONE] = peer_none,
 	[UR_C_PEER_PSN] = peer_psn,
 	[UR_C_PEER_STUCK] = peer_stuck,
+	[UR_C_SESSION_UNANSWERED] = session_unanswered,
 	[UR_C_NEVER_ANSWERED] = ur_xp_never_answered,
 	[UR_C_SRQ] = srq,
 	[UR_C_RNR_ENDLESS] = rnr_endless,
@@ -252,6 +280,7 @@ static bool (*const conditions[UR_C_COUNT])(const struct ur_xp *x) = {
 	[UR_C_STATE_RESET] = state_reset,
 	[UR_C_STATE_EARLY] = state_early,
 	[UR_C_DISCONNECTED] = disconnected,
+	[UR_C_DELEGATED] = delegated,
 	[UR_C_NOT_CALLED] = not_called,
 };
 

@@ -81,12 +81,23 @@ static bool is_fault(const struct ur_record_event *e)
 	return false;
 }
 
-static const struct ur_record_event *first_fault(const struct ur_xp_qp *q)
+/* The first fault has ended a queue pair.  A target of DC goes on, so its last one
+ * is of interest; of a receive that failed, the reason comes before. */
+static const struct ur_record_event *fault_of(const struct ur_xp_qp *q)
 {
-	for (uint32_t i = life_of(q); i < q->n; i++)
-		if (is_fault(&q->event[i]))
-			return &q->event[i];
-	return NULL;
+	const struct ur_record_event *found = NULL;
+
+	for (uint32_t i = life_of(q); i < q->n; i++) {
+		const struct ur_record_event *e = &q->event[i];
+
+		if (!is_fault(e))
+			continue;
+		if (!found ||
+		    (q->qp.type == UR_QPT_DC_TGT && e->type != UR_REC_RECV_WC &&
+		     e->last_ns >= found->last_ns))
+			found = e;
+	}
+	return found;
 }
 
 static const struct ur_record_event *last_of(const struct ur_xp_qp *q,
@@ -100,12 +111,34 @@ static const struct ur_record_event *last_of(const struct ur_xp_qp *q,
 
 /* --- the other end --- */
 
-/* How well a queue pair fits as the other end; 0: it is not. */
+/* The type that the other end of a queue pair has. */
+static uint8_t type_of_peer(uint8_t type)
+{
+	if (type == UR_QPT_DC_INI)
+		return UR_QPT_DC_TGT;
+	if (type == UR_QPT_DC_TGT)
+		return UR_QPT_DC_INI;
+	if (type == UR_QPT_XRC_SEND)
+		return UR_QPT_XRC_RECV;
+	return type == UR_QPT_XRC_RECV ? UR_QPT_XRC_SEND : type;
+}
+
+/* How well a queue pair fits as the other end; 0: it is not.  A target of DC
+ * receives at its own GID only, and is connected to none. */
 static uint32_t match_score(const struct ur_record_qp *own,
 			    const struct ur_record_qp *q)
 {
-	if (q->qpn != own->dest_qpn || !own->dest_qpn)
+	if (q->qpn != own->dest_qpn || !own->dest_qpn ||
+	    q->type != type_of_peer(own->type))
 		return 0;
+	if (own->type == UR_QPT_DC_TGT)
+		return memcmp(q->sgid + 12, own->dgid + 12, 4)
+			       ? 0
+			       : 1 + (q->gone_ns == 0);
+	if (own->type == UR_QPT_DC_INI)
+		return memcmp(q->sgid, own->dgid, sizeof(q->sgid))
+			       ? 0
+			       : 1 + (q->gone_ns == 0);
 	return 1 + 2 * (q->dest_qpn == own->qpn) + (q->gone_ns == 0);
 }
 
@@ -181,6 +214,20 @@ static void find_peer(struct ur_xp *x)
 		find_peer_in(x, p, &best);
 }
 
+/* Of a target of DC: the initiator that has caused the evidence, of whose address
+ * the last four bytes are recorded. */
+static void find_initiator(struct ur_xp *x)
+{
+	uint64_t from = x->e.arg[UR_RECORD_FROM];
+	uint32_t best = 0;
+
+	x->own.qp.dest_qpn = (uint32_t)from;
+	for (int i = 0; i < 4; i++)
+		x->own.qp.dgid[12 + i] = (uint8_t)(from >> (56 - 8 * i));
+	for (uint32_t p = 0; p < x->set->n; p++)
+		find_peer_in(x, p, &best);
+}
+
 /* --- keys --- */
 
 static bool matches(const struct ur_record_key *k, uint32_t key)
@@ -227,24 +274,89 @@ static bool is_remote(uint8_t status)
 	       status == UR_WC_REM_INV_REQ_ERR || status == UR_WC_REM_OP_ERR;
 }
 
+static bool is_refusal(const struct ur_record_event *e)
+{
+	return e->type == UR_REC_KEY || e->type == UR_REC_REFUSED;
+}
+
+/* What a target of DC has refused last of this initiator, since that was in INIT
+ * and before its failure. */
+static const struct ur_record_event *ask_target(const struct ur_xp *x)
+{
+	uint64_t from = ur_record_from(x->own.qp.sgid, x->own.qp.qpn);
+	uint64_t since = x->own.event[life_of(&x->own)].first_ns;
+	const struct ur_record_event *found = NULL;
+
+	for (uint32_t i = 0; i < x->peer.n; i++) {
+		const struct ur_record_event *e = &x->peer.event[i];
+
+		if (is_refusal(e) && e->arg[UR_RECORD_FROM] == from &&
+		    e->first_ns <= x->e.first_ns && e->last_ns >= since &&
+		    (!found || e->last_ns >= found->last_ns))
+			found = e;
+	}
+	return found;
+}
+
+/* A target of XRC delegates requests for queues of other processes, which have a
+ * record of its number if one failed.  Is there one, connected as q is? */
+static bool find_delegate(const struct ur_xp *x, const struct ur_xp_qp *q,
+			  struct ur_xp_qp *delegate)
+{
+	for (uint32_t p = 0; p < x->set->n; p++) {
+		const struct ur_record_file *f = x->set->process[p].file;
+
+		for (uint32_t i = 0; p != q->process && i < rings_of(f); i++) {
+			const struct ur_record_event *e;
+
+			if (f->ring[i].qp.qpn != q->qp.qpn ||
+			    !load(delegate, p, &f->ring[i]) ||
+			    delegate->qp.type != UR_QPT_XRC_RECV ||
+			    delegate->qp.dest_qpn != q->qp.dest_qpn ||
+			    delegate->qp.made_ns < q->qp.made_ns)
+				continue;
+			e = fault_of(delegate);
+			if (e && is_refusal(e))
+				return true;
+		}
+	}
+	return false;
+}
+
+static const struct ur_record_event *ask_connected(struct ur_xp *x)
+{
+	const struct ur_record_event *e = fault_of(&x->peer);
+	struct ur_xp_qp delegate;
+
+	if (!e && x->peer.qp.type == UR_QPT_XRC_RECV &&
+	    find_delegate(x, &x->peer, &delegate)) {
+		x->peer = delegate;
+		e = fault_of(&x->peer);
+	}
+	if (!e || !is_refusal(e) || e->first_ns > x->e.first_ns ||
+	    x->peer.qp.dest_qpn != x->own.qp.qpn)
+		return NULL;
+	return e;
+}
+
 /* The peer's first fault that is not itself an answer, if it is before ours and
  * of this connection. */
-static bool ask_peer(struct ur_xp *x)
+static void ask_peer(struct ur_xp *x)
 {
-	const struct ur_record_event *e =
-		x->has_peer ? first_fault(&x->peer) : NULL;
+	const struct ur_record_event *e;
 
-	if (!e || (e->type != UR_REC_KEY && e->type != UR_REC_REFUSED) ||
-	    e->first_ns > x->e.first_ns || x->peer.qp.dest_qpn != x->own.qp.qpn)
-		return false;
+	if (!x->has_peer)
+		return;
+	e = x->own.qp.type == UR_QPT_DC_INI ? ask_target(x) : ask_connected(x);
+	if (!e)
+		return;
 	x->e = *e;
 	x->of_peer = true;
-	return true;
 }
 
 static bool by_fault(struct ur_xp *x)
 {
-	const struct ur_record_event *e = first_fault(&x->own);
+	const struct ur_record_event *e = fault_of(&x->own);
 
 	if (!e)
 		return false;
@@ -253,11 +365,12 @@ static bool by_fault(struct ur_xp *x)
 		const struct ur_record_event *c = &x->own.event[i];
 
 		if ((c->type == UR_REC_WC || c->type == UR_REC_RECV_WC) &&
-		    !is_flush(c) && !x->seen.number)
+		    !is_flush(c) && !x->seen.number &&
+		    c->arg[UR_RECORD_FROM] == e->arg[UR_RECORD_FROM])
 			x->seen = *c;
 	}
 	if (e->type == UR_REC_WC && is_remote(e->code))
-		(void)ask_peer(x);
+		ask_peer(x);
 	return true;
 }
 
@@ -284,14 +397,26 @@ static bool by_stall(struct ur_xp *x)
 	return true;
 }
 
+/* Initiators of DC that wait for a receive send again within 0.66 s; which PSN each
+ * connection expects is not recorded. */
+#define DC_RNR_NS 2000000000ull
+
+static bool is_still_refused(const struct ur_xp *x,
+			     const struct ur_record_event *e)
+{
+	if (x->own.qp.type == UR_QPT_DC_TGT)
+		return x->set->now_ns < e->last_ns + DC_RNR_NS;
+	return (uint32_t)e->arg[0] == x->own.qp.epsn;
+}
+
 /* Has the refused packet of the peer still not been accepted? */
 static bool by_rnr(struct ur_xp *x)
 {
 	const struct ur_record_event *e = last_of(&x->own, UR_REC_NAK_SENT);
 
 	if (!e || (e->code & 0x60u) != 0x20u || x->own.qp.gone_ns ||
-	    x->own.qp.state == UR_QPS_ERR ||
-	    (uint32_t)e->arg[0] != x->own.qp.epsn || x->own.qp.receives)
+	    x->own.qp.state == UR_QPS_ERR || x->own.qp.receives ||
+	    !is_still_refused(x, e))
 		return false;
 	x->e = *e;
 	return true;
@@ -301,9 +426,13 @@ static bool by_state(struct ur_xp *x)
 {
 	const struct ur_record_event *e = last_of(&x->own, UR_REC_STATE);
 
+	struct ur_xp_qp delegate;
+
 	if (!e || e->code != UR_QPS_ERR)
 		return false;
 	x->e = *e;
+	x->delegated = x->own.qp.type == UR_QPT_XRC_RECV &&
+		       find_delegate(x, &x->own, &delegate);
 	return true;
 }
 
@@ -406,6 +535,8 @@ bool ur_explain_qp(const struct ur_xp_set *set, uint32_t p,
 	find_peer(&x);
 	if (!find_evidence(&x))
 		x.e.type = UR_REC_NONE;
+	else if (x.own.qp.type == UR_QPT_DC_TGT)
+		find_initiator(&x);
 	find_key(&x);
 	conclude(&x, v);
 	return v->cause != NULL;

@@ -24,6 +24,7 @@ struct ur_xp {
 	struct ur_record_event seen; /* the own completion; number 0: none */
 	struct ur_record_key key; /* of the evidence's process; key 0: none */
 	uint32_t key_process;
+	bool delegated; /* own is a target of XRC: its delegate has a fault */
 };
 
 enum ur_condition {
@@ -42,12 +43,14 @@ enum ur_condition {
 	UR_C_NO_READS, /* none was agreed */
 	UR_C_PEER_GONE,
 	UR_C_PEER_ENDED,
+	UR_C_NO_TARGET,	 /* DC: no such target on this host */
 	UR_C_PEER_EARLY, /* not in RTR yet */
 	UR_C_PEER_ERR,
 	UR_C_PEER_OTHER, /* connected to another queue pair */
 	UR_C_PEER_NONE,	 /* no such queue pair on this host */
 	UR_C_PEER_PSN,
-	UR_C_PEER_STUCK, /* here, right, and does not answer */
+	UR_C_PEER_STUCK,	 /* here, right, and does not answer */
+	UR_C_SESSION_UNANSWERED, /* DC: nothing of the session was */
 	UR_C_NEVER_ANSWERED,
 	UR_C_SRQ,
 	UR_C_RNR_ENDLESS,
@@ -55,6 +58,7 @@ enum ur_condition {
 	UR_C_STATE_RESET,
 	UR_C_STATE_EARLY,
 	UR_C_DISCONNECTED,
+	UR_C_DELEGATED,	 /* XRC: another process has refused the request */
 	UR_C_NOT_CALLED, /* the process has not changed the state itself */
 	UR_C_COUNT,
 };
@@ -65,6 +69,8 @@ bool ur_condition_holds(enum ur_condition c, const struct ur_xp *x);
 uint8_t ur_xp_peer_state(const struct ur_xp *x);
 /* Nothing that this queue pair has sent was acknowledged. */
 bool ur_xp_never_answered(const struct ur_xp *x);
+/* Nor did the peer expect its first PSN. */
+bool ur_xp_psn_differs(const struct ur_xp *x);
 
 /* The first cause that the evidence fits; NULL: none. */
 const struct ur_cause *ur_cause_find(const struct ur_xp *x);

@@ -71,8 +71,14 @@ static void what(const struct ur_xp *x, struct ur_text *t)
 	switch ((enum ur_record_type)e->type) {
 	case UR_REC_KEY:
 	case UR_REC_REFUSED:
-		ur_text(t, "a request of the peer was refused, and the queue "
-			   "pair went to ERR");
+		if (e->arg[UR_RECORD_FROM])
+			ur_text(t,
+				"requests of the initiator 0x%06x were refused "
+				"(%u), and the target goes on",
+				(uint32_t)e->arg[UR_RECORD_FROM], e->count);
+		else
+			ur_text(t, "a request of the peer was refused, and the "
+				   "queue pair went to ERR");
 		break;
 	case UR_REC_NAK_RCVD:
 	case UR_REC_TIMEOUT:
@@ -99,7 +105,8 @@ static void what(const struct ur_xp *x, struct ur_text *t)
 		break;
 	case UR_REC_POST:
 		ur_text(t, "%s failed %u times: %s",
-			e->side ? "ibv_post_recv()" : "ibv_post_send()",
+			e->side ? "posting a receive"
+				: "posting a send request",
 			e->count, strerror(e->code));
 		break;
 	case UR_REC_CM:
@@ -143,14 +150,15 @@ static void key_words(const struct ur_xp *x, struct ur_text *expected,
 		ur_text(found, "no region with that key");
 	} else {
 		ur_text(found, "%s ",
-			a[UR_RECK_BOUND] ? "a window of" : "a region of");
+			a[UR_RECK_NEED] & UR_RECK_WINDOW ? "a window of"
+							 : "a region of");
 		range(found, a[UR_RECK_IOVA], a[UR_RECK_HAS]);
 		ur_text(found, ", ");
 		ur_text_access(found, (uint32_t)a[UR_RECK_GRANTS]);
 		ur_text(found, ", PD %u", high(a[UR_RECK_GRANTS]));
-		if (a[UR_RECK_BOUND] && (uint32_t)a[UR_RECK_BOUND])
+		if (high(a[UR_RECK_NEED]) & 0xffffffu)
 			ur_text(found, ", bound on QP 0x%06x",
-				(uint32_t)a[UR_RECK_BOUND]);
+				high(a[UR_RECK_NEED]) & 0xffffffu);
 	}
 	if (!k->key)
 		return;
@@ -205,6 +213,14 @@ static void refused_words(const struct ur_xp *x, struct ur_text *expected,
 	case UR_REC_R_SRQ:
 		ur_text(found, "number 0x%llx", ULL(a[3]));
 		break;
+	case UR_REC_R_DC_KEY:
+		ur_text(expected, "access key 0x%016llx", ULL(a[2]));
+		ur_text(found, "0x%016llx", ULL(a[3]));
+		break;
+	case UR_REC_R_DC_MTU:
+		ur_text(expected, "a path MTU of at most %llu", ULL(a[2]));
+		ur_text(found, "%llu", ULL(a[3]));
+		break;
 	default:
 		break;
 	}
@@ -244,10 +260,17 @@ static void peer_words(const struct ur_xp *x, struct ur_text *expected,
 {
 	const struct ur_record_qp *q = &x->peer.qp;
 
-	if (x->has_peer && q->rq_psn != x->own.qp.sq_psn &&
-	    ur_xp_never_answered(x)) {
+	if (ur_xp_psn_differs(x)) {
 		ur_text(expected, "rq_psn %u at the peer", x->own.qp.sq_psn);
 		ur_text(found, "rq_psn %u", q->rq_psn);
+	} else if (x->has_peer && q->type == UR_QPT_DC_TGT) {
+		ur_text(expected, "a target in RTR");
+		ur_text(found, "target 0x%06x in %s%s%s", q->qpn,
+			ur_text_state(ur_xp_peer_state(x)),
+			q->gone_ns ? ", destroyed since" : "",
+			x->set->process[x->peer.process].runs
+				? ""
+				: ", of a process that has ended");
 	} else if (x->has_peer) {
 		ur_text(expected,
 			"a queue pair in RTR or RTS, connected to "

@@ -85,6 +85,11 @@ static int init_responder(struct ur_dc_connection *c,
 	qp->recv_cq = target->qp->recv_cq;
 	qp->attr = target->qp->attr;
 	qp->attr.dest_qpn = in->hdr.sqpn;
+	qp->record = (struct ur_record_writer){
+		.ring = target->qp->record.ring,
+		.target = target->qp,
+		.from = ur_record_from(in->rx->src, in->hdr.sqpn),
+	};
 	ur_list_init(&qp->windows);
 	qp->proto = ur_rqp_new(r, qp);
 	if (!qp->proto)
@@ -186,6 +191,7 @@ bool ur_dct_accepts(const struct ur_rqp *q, const struct ur_in *in)
 
 	if (!(h->op->headers & UR_HDR_DCETH)) {
 		q->r->cnt.drop_transport++;
+		ur_record_drop(q->qp, UR_REC_R_TRANSPORT, h->op->transport, 0);
 		return false;
 	}
 	if (h->dc_version != UR_DC_VERSION || !ur_mtu_bytes(h->dc_mtu) ||
@@ -198,6 +204,10 @@ bool ur_dct_accepts(const struct ur_rqp *q, const struct ur_in *in)
 	    !memcmp(in->rx->dst, q->qp->attr.av.sgid, 16))
 		return true;
 	q->r->cnt.drop_peer++;
+	if (!in->rx->dst_unknown)
+		ur_record_drop(q->qp, UR_REC_R_DC_ADDRESS,
+			       ur_be32_at(in->rx->dst + 12),
+			       ur_be32_at(q->qp->attr.av.sgid + 12));
 	return false;
 }
 
@@ -260,6 +270,8 @@ static void key_violation(struct ur_rqp *q, const struct ur_in *in)
 
 	atomic_fetch_add_explicit(&qp->key_violations, 1, memory_order_relaxed);
 	q->r->cnt.drop_dc_key++;
+	ur_record_dct_refused(q, in, UR_REC_R_DC_KEY, qp->attr.dc_key,
+			      in->hdr.dc_key);
 	if (atomic_exchange(&qp->armed, false))
 		ur_qp_event(qp, UR_EVENT_DCT_KEY_VIOLATION);
 	refuse(q, in, UR_NAK_REM_ACCESS);
@@ -319,6 +331,8 @@ void ur_dct_request(struct ur_rqp *q, struct ur_in *in)
 		return;
 	}
 	if (ur_mtu_bytes(in->hdr.dc_mtu) > q->mtu) {
+		ur_record_dct_refused(q, in, UR_REC_R_DC_MTU, q->mtu,
+				      ur_mtu_bytes(in->hdr.dc_mtu));
 		refuse(q, in, UR_NAK_INV_REQ);
 		return;
 	}

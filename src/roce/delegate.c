@@ -57,6 +57,8 @@ static struct ur_delegate *delegate_new(struct ur_roce *r, uint32_t via,
 		free(g);
 		return NULL;
 	}
+	g->qp.record.late = true;
+	ur_record_attach(&g->qp);
 	atomic_store_explicit(&g->qp.state, UR_QPS_RTR, memory_order_relaxed);
 	g->via = via;
 	g->qpn = qpn;
@@ -72,6 +74,7 @@ static void delegate_free(struct ur_roce *r, struct ur_delegate *g)
 	struct ur_rqp *q = ur_rqp_of(&g->qp);
 
 	ur_recv_fail(q, UR_WC_WR_FLUSH_ERR);
+	ur_record_close(&g->qp);
 	ur_list_del(&g->node);
 	ur_list_del(&g->done);
 	r->delegate_count--;

@@ -5,7 +5,15 @@
  */
 #include "core/record.h"
 
-#include "roce/internal.h"
+#include "roce/dc.h"
+
+/* An initiator's peer is the target of its session. */
+static void fill_session(const struct ur_dci *d, struct ur_record_qp *to)
+{
+	to->sq_psn = d->first_psn;
+	memcpy(to->sgid, d->target.av.sgid, sizeof(to->sgid));
+	memcpy(to->dgid, d->target.av.dgid, sizeof(to->dgid));
+}
 
 /* The protocol's part of ur_record_qp. */
 static void fill(const struct ur_qp *qp, struct ur_record_qp *to)
@@ -19,6 +27,8 @@ static void fill(const struct ur_qp *qp, struct ur_record_qp *to)
 	to->epsn = q->rsp.epsn;
 	to->rnr_wait = q->req.rnr_wait;
 	to->progress_ns = q->req.retry_ns;
+	if (q->dci && q->dci->session)
+		fill_session(q->dci, to);
 }
 
 void ur_record_attach(struct ur_qp *qp)
@@ -95,6 +105,22 @@ static void refused(struct ur_rqp *q, const struct ur_in *in,
 	ur_record_add(q->qp, &e);
 }
 
+void ur_record_dct_refused(struct ur_rqp *q, const struct ur_in *in,
+			   enum ur_record_reason reason, uint64_t expected,
+			   uint64_t found)
+{
+	struct ur_record e = { .type = UR_REC_REFUSED,
+			       .code = (uint8_t)reason,
+			       .arg = { in->hdr.op->kind, q->qp->attr.access,
+					expected, found, in->hdr.bth.psn } };
+
+	if (!q->qp->record.ring)
+		return;
+	e.arg[UR_RECORD_FROM] = ur_record_from(in->rx->src, in->hdr.sqpn);
+	ur_record_add(q->qp, &e);
+	ur_record_failed(q->qp);
+}
+
 /* The check that failed, found out again. */
 static void bad_opcode(struct ur_rqp *q, const struct ur_in *in)
 {
@@ -123,7 +149,6 @@ static void bad_access(struct ur_rqp *q, const struct ur_in *in)
 		.need = right_of((enum ur_op_kind)h->op->kind),
 		.va = h->va,
 		.length = ur_op_is_atomic(h->op->kind) ? 8 : h->dma_len,
-		.operation = h->op->kind,
 		.side = UR_REC_REMOTE,
 	};
 
@@ -179,6 +204,14 @@ static void detail(struct ur_rqp *q, const struct ur_in *in, enum ur_fault f)
 	}
 }
 
+/* A delegate of XRC lives as long as a few packets, so it takes a ring only when
+ * its requests fail. */
+static void take_late(struct ur_qp *qp)
+{
+	if (qp->record.late && !qp->record.ring)
+		ur_record_open(qp);
+}
+
 void ur_record_fault(struct ur_rqp *q, const struct ur_in *in, enum ur_fault f)
 {
 	struct ur_roce_counters *c = &q->r->cnt;
@@ -188,6 +221,8 @@ void ur_record_fault(struct ur_rqp *q, const struct ur_in *in, enum ur_fault f)
 	c->resp_local_length_error += f == UR_FAULT_TOO_LONG;
 	c->resp_remote_access_errors += f == UR_FAULT_ACCESS;
 	c->resp_remote_op_errors += f == UR_FAULT_LOCAL_PROT;
+	if (ur_fault_rows[f].fatal)
+		take_late(q->qp);
 	if (!q->qp->record.ring)
 		return;
 	detail(q, in, f);
@@ -202,6 +237,7 @@ void ur_record_fault(struct ur_rqp *q, const struct ur_in *in, enum ur_fault f)
 void ur_record_read_fault(struct ur_rqp *q, uint32_t rkey, uint64_t va,
 			  uint32_t len)
 {
+	take_late(q->qp);
 	if (!q->qp->record.ring)
 		return;
 	ur_record_access(q->qp, &(struct ur_record_access){
@@ -210,7 +246,6 @@ void ur_record_read_fault(struct ur_rqp *q, uint32_t rkey, uint64_t va,
 					.need = UR_ACCESS_REMOTE_READ,
 					.va = va,
 					.length = len,
-					.operation = UR_OP_READ_REQUEST,
 					.side = UR_REC_REMOTE });
 	ur_record_failed(q->qp);
 }

@@ -215,8 +215,10 @@ int urv_exp_post_send(struct ibv_qp *ibqp, struct ibv_exp_send_wr *wr,
 		urv_send_kick(qp);
 	if (qp->core.umr)
 		ur_umr_reap(qp->core.mrs);
-	if (rc)
+	if (rc) {
+		ur_record_post(&qp->core, false, rc);
 		*bad_wr = wr;
+	}
 	return rc;
 }
 

@@ -32,6 +32,17 @@ struct urv_task_queue *urv_tasks_find(const struct urv_tasks *tasks,
 	return bsearch(&key, tasks->queues, tasks->n, sizeof(key), compare);
 }
 
+static int check_state(const struct ibv_exp_task *task)
+{
+	bool receive = task->task_type == IBV_EXP_TASK_RECV;
+	const struct urv_qp *qp = urv_qp(task->item.qp);
+	int rc = receive ? urv_recv_state(qp) : urv_send_state(qp);
+
+	if (rc)
+		ur_record_post(&qp->core, receive, rc);
+	return rc;
+}
+
 /* May the task be posted in the present state of its queue pair? */
 static int check(const struct ibv_context *context,
 		 const struct ibv_exp_task *task)
@@ -42,9 +53,8 @@ static int check(const struct ibv_context *context,
 		return EINVAL;
 	switch (task->task_type) {
 	case IBV_EXP_TASK_SEND:
-		return urv_send_state(qp);
 	case IBV_EXP_TASK_RECV:
-		return urv_recv_state(qp);
+		return check_state(task);
 	}
 	return EINVAL;
 }
@@ -148,23 +158,36 @@ static int stage_receive(struct urv_task_queue *e, const struct ibv_recv_wr *wr)
 	return rc;
 }
 
-static int stage_one(const struct ibv_exp_task *task, struct urv_tasks *t)
+static int stage_sends(const struct ibv_exp_task *task, struct urv_tasks *t)
 {
-	struct urv_qp *qp = urv_qp(task->item.qp);
-	struct urv_task_queue *e;
 	int rc = 0;
 
-	if (task->task_type == IBV_EXP_TASK_SEND) {
-		struct ibv_exp_send_wr *wr = task->item.send_wr;
+	for (struct ibv_exp_send_wr *wr = task->item.send_wr; wr && !rc;
+	     wr = wr->next)
+		rc = urv_exp_stage(urv_qp(task->item.qp), wr, &t->umr, t);
+	return rc;
+}
 
-		for (; wr && !rc; wr = wr->next)
-			rc = urv_exp_stage(qp, wr, &t->umr, t);
-		return rc;
-	}
-	e = urv_tasks_find(t, &qp->core.rq.lock);
+static int stage_receives(const struct ibv_exp_task *task,
+			  const struct urv_tasks *t)
+{
+	struct urv_task_queue *e =
+		urv_tasks_find(t, &urv_qp(task->item.qp)->core.rq.lock);
+	int rc = 0;
+
 	for (struct ibv_recv_wr *wr = task->item.recv_wr; wr && !rc;
 	     wr = wr->next)
 		rc = stage_receive(e, wr);
+	return rc;
+}
+
+static int stage_one(const struct ibv_exp_task *task, struct urv_tasks *t)
+{
+	bool receive = task->task_type == IBV_EXP_TASK_RECV;
+	int rc = receive ? stage_receives(task, t) : stage_sends(task, t);
+
+	if (rc)
+		ur_record_post(&urv_qp(task->item.qp)->core, receive, rc);
 	return rc;
 }
 

@@ -361,6 +361,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	ur_latch_unlock(&qp->core.sq.lock);
 	if (!rc || qp->core.sq.max_own)
 		urv_send_kick(qp);
+	if (__builtin_expect(rc, 0))
+		ur_record_post(&qp->core, false, rc);
 	return rc;
 }
 

@@ -131,19 +131,21 @@ def has_device(env, device):
     return device in env.call(env.a, 'ibv_devices')
 
 
-def meet(env, server, client):
-    """Both, the client again while the server is not listening yet.
+def meet(env, server, client, run=None):
+    """Both, the client again while the server is not listening yet; by run(host,
+    *argv), if it is given.
 
     Only the server can tell when that is.  perftest, moreover, closes
     its listener and opens another while the client goes on to it: on iWARP,
     where a refusal is immediate, more than half of its clients come too early.
     """
+    run = run or env.run
     perftest = any(str(word).startswith('ib_') for word in client)
     for _ in range(40 if perftest else 10):
-        s = env.run(env.a, *server)
+        s = run(env.a, *server)
         for _ in range(20):
             time.sleep((0.5 if perftest else 0.1) * SLOW)
-            c = env.run(env.b, *client)
+            c = run(env.b, *client)
             end = c.started + 60 * SLOW
             while c.running() and time.monotonic() < end:
                 if not s.running():  # the client may still have to say why

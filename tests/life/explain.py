@@ -29,6 +29,18 @@ CAUSES = (
     'no-receive', 'ud-too-short', 'send-queue-full', 'recv-queue-full',
     'send-state', 'recv-state', 'post-invalid', 'modify-attributes')
 
+# What tests/progs/faults_exp.c does, and what it has to be taken for.
+EXP_CAUSES = {
+    'access-key': 'dc-access-key', 'mtu': 'dc-mtu',
+    'deregistered': 'rkey-deregistered', 'two-initiators': 'rkey-beyond-end',
+    'no-right': 'qp-no-remote-write', 'too-short': 'recv-too-short',
+    'receive-key': 'recv-lkey-deregistered', 'empty-srq': 'rnr-empty-srq',
+    'destroyed': 'retry-peer-destroyed', 'no-target': 'retry-no-target',
+    'unanswered': 'retry-session-unanswered', 'stopped': 'retry-peer-stuck',
+    'exp-full': 'send-queue-full', 'exp-state': 'send-state',
+    'exp-invalid': 'post-invalid', 'task-full': 'recv-queue-full',
+    'task-state': 'send-state', 'builder-state': 'send-state'}
+
 
 def explain(env, host, *args):
     """The verdicts of `urnic explain`."""
@@ -39,8 +51,8 @@ def explain(env, host, *args):
         raise Failure('urnic explain --json is not JSON:\n' + text) from None
 
 
-def qpn_of(text):
-    m = re.search(r'^qpn (\d+)$', text, re.M)
+def qpn_of(text, name='qpn'):
+    m = re.search(rf'^{name} (\d+)$', text, re.M)
     if not m:
         raise Failure(f'no QP number in: {text}')
     return hex(int(m[1]))
@@ -62,6 +74,22 @@ def alone(cause):
         for key in ('what', 'why', 'change', 'where'):
             if not v.get(key):
                 raise Failure(f'{cause} has no {key}: {v}')
+    return run
+
+
+def alone_exp(mode, cause):
+    """The initiator and, if it has refused something, the target show it."""
+    def run(env):
+        text = env.call(env.a, 'env', 'URNIC_SHM=0', env.prog('faults_exp'),
+                        '-M', mode, timeout=30 * SLOW)
+        qpn = qpn_of(text)
+        v = expect(explain(env, env.a, qpn), cause)
+        if 'target' in text:
+            target = qpn_of(text, 'target')
+            other = expect(explain(env, env.a, target), cause)
+            if (v.get('peer_qpn') != int(target, 16) or
+                    other.get('peer_qpn') != int(qpn, 16)):
+                raise Failure(f'other ends: {v} {other}')
     return run
 
 
@@ -115,6 +143,26 @@ def deregistered(wire):
             s.end()
             c.end()
     return run
+
+
+def delegated(env):
+    """Another process than the owner of the target has refused the request."""
+    port = env.port()
+    base = [env.prog('xrc_procs'), '-p', port, '-M', 'refused']
+    s, c = env.pair(base + ['-g', env.gid(env.a, 'v4')],
+                    base + ['-g', env.gid(env.b, 'v4'), env.a.ip4],
+                    port=port, wait=False)
+    try:
+        if c.wait(30) or s.wait(30):
+            raise Failure(f'{s.describe()} {c.describe()}')
+        expect(explain(env, env.b, qpn_of(c.text())),
+               'rkey-unknown' if one_host(env) else 'remote-access')
+        v = explain(env, env.a, qpn_of(c.text(), 'target'))
+        for cause in ('rkey-unknown', 'delegate-refused'):
+            expect(v, cause)
+    finally:
+        s.end()
+        c.end()
 
 
 def stall(wire):
@@ -198,11 +246,14 @@ def refused(env):
 # One process has both queue pairs, and so no use for a link.
 CASES = [
     *[Case(cause, alone(cause), far=False) for cause in CAUSES],
+    *[Case('exp-' + mode, alone_exp(mode, cause), far=False)
+      for mode, cause in EXP_CAUSES.items()],
     Case('log', logged, far=False),
     *[Case(f'pair-{name}{"-wire" if wire else ""}', case(wire))
       for wire in (False, True)
       for name, case in (('deregistered', deregistered), ('stall', stall),
                          ('killed', killed))],
+    Case('xrc-delegate', delegated),
     Case('file', saved, far=False),
     Case('unrecorded', unrecorded, far=False),
     Case('refused', refused),

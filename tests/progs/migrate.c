@@ -13,37 +13,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "vt.h"
+#include "flow.h"
 
-#define DEPTH 16u
-#define SIZE  4096u
 #define TURNS 6
 
 struct side {
 	struct vt_args args;
 	struct vt_dev dev;
-	struct ibv_cq *cq;
-	struct ibv_qp *qp;
-	struct ibv_mr *mr; /* DEPTH messages to send, DEPTH received */
+	struct flow flow;
 	int fd;
 	union ibv_gid alt; /* ours … */
 	union ibv_gid peer_alt;
-	uint64_t posted;
-	uint64_t sent;
-	uint64_t received;
 	unsigned int moved; /* events */
 	unsigned int refused;
 };
-
-static uint64_t seed(bool of_server, uint64_t number)
-{
-	return (uint64_t)of_server << 40 | number << 13;
-}
-
-static uint8_t *at(const struct side *s, size_t message)
-{
-	return (uint8_t *)s->mr->addr + message * SIZE;
-}
 
 static void open_side(struct side *s)
 {
@@ -52,26 +35,26 @@ static void open_side(struct side *s)
 	vt_dev_open(&s->dev, s->args.gid_index);
 	VT_TRUE(ibv_query_gid(s->dev.ctx, 1, s->args.alt_gid, &s->alt) == 0);
 	VT_TRUE(fcntl(s->dev.ctx->async_fd, F_SETFL, O_NONBLOCK) == 0);
-	s->cq = ibv_create_cq(s->dev.ctx, 4 * DEPTH, NULL, NULL, 0);
-	VT_TRUE(s->cq);
-	s->qp = vt_qp_create(&s->dev, s->cq, s->cq, DEPTH);
-	s->mr = vt_mr(&s->dev, 2 * DEPTH * SIZE);
+	s->flow.cq = ibv_create_cq(s->dev.ctx, 4 * FLOW_DEPTH, NULL, NULL, 0);
+	VT_TRUE(s->flow.cq);
+	s->flow.server = !s->args.host;
+	s->flow.qp = vt_qp_create(&s->dev, s->flow.cq, s->flow.cq, FLOW_DEPTH);
+	s->flow.mr = vt_mr(&s->dev, 2 * FLOW_DEPTH * FLOW_SIZE);
 	s->fd = vt_connect(s->args.host, s->args.port);
-	vt_qp_addr(&s->dev, s->qp, &mine);
+	vt_qp_addr(&s->dev, s->flow.qp, &mine);
 	vt_swap(s->fd, &mine, &theirs, sizeof(mine));
 	vt_swap(s->fd, &s->alt, &s->peer_alt, sizeof(s->alt));
-	vt_qp_init(s->qp);
-	for (uint32_t i = 0; i < DEPTH; i++)
-		vt_recv(s->qp, s->mr, (DEPTH + i) * SIZE, SIZE, DEPTH + i);
-	vt_qp_connect(&s->dev, s->qp, &mine, &theirs, &s->args);
+	vt_qp_init(s->flow.qp);
+	flow_begin(&s->flow);
+	vt_qp_connect(&s->dev, s->flow.qp, &mine, &theirs, &s->args);
 	vt_barrier(s->fd);
 }
 
 static void close_side(struct side *s)
 {
-	VT_TRUE(ibv_destroy_qp(s->qp) == 0);
-	VT_TRUE(ibv_destroy_cq(s->cq) == 0);
-	VT_TRUE(ibv_dereg_mr(s->mr) == 0);
+	VT_TRUE(ibv_destroy_qp(s->flow.qp) == 0);
+	VT_TRUE(ibv_destroy_cq(s->flow.cq) == 0);
+	VT_TRUE(ibv_dereg_mr(s->flow.mr) == 0);
 	vt_dev_close(&s->dev);
 	close(s->fd);
 }
@@ -83,49 +66,10 @@ static void take_events(struct side *s)
 	while (ibv_get_async_event(s->dev.ctx, &ev) == 0) {
 		if (ev.event_type == IBV_EVENT_PATH_MIG ||
 		    ev.event_type == IBV_EVENT_PATH_MIG_ERR)
-			VT_TRUE(ev.element.qp == s->qp);
+			VT_TRUE(ev.element.qp == s->flow.qp);
 		s->moved += ev.event_type == IBV_EVENT_PATH_MIG;
 		s->refused += ev.event_type == IBV_EVENT_PATH_MIG_ERR;
 		ibv_ack_async_event(&ev);
-	}
-}
-
-static void post(struct side *s)
-{
-	size_t place = s->posted % DEPTH;
-
-	vt_fill(at(s, place), SIZE, seed(!s->args.host, s->posted));
-	vt_send(s->qp, s->mr, place * SIZE, SIZE, place);
-	s->posted++;
-}
-
-static void complete(struct side *s)
-{
-	struct ibv_wc wc;
-
-	vt_poll_ok(s->cq, &wc);
-	if (wc.wr_id < DEPTH) {
-		VT_TRUE(wc.wr_id == s->sent % DEPTH);
-		s->sent++;
-		return;
-	}
-	VT_TRUE(wc.byte_len == SIZE);
-	if (!vt_check(at(s, wc.wr_id), SIZE, seed(s->args.host, s->received)))
-		VT_FAIL("message %llu is not what was sent",
-			(unsigned long long)s->received);
-	s->received++;
-	vt_recv(s->qp, s->mr, wc.wr_id * SIZE, SIZE, wc.wr_id);
-}
-
-/* n more messages each way; both sides call it. */
-static void exchange(struct side *s, uint64_t n)
-{
-	uint64_t goal = s->posted + n;
-
-	while (s->sent < goal || s->received < goal) {
-		while (s->posted < goal && s->posted < s->sent + DEPTH)
-			post(s);
-		complete(s);
 	}
 }
 
@@ -134,7 +78,8 @@ static struct ibv_qp_attr query(const struct side *s)
 	struct ibv_qp_attr a;
 	struct ibv_qp_init_attr init;
 
-	VT_TRUE(ibv_query_qp(s->qp, &a, IBV_QP_PATH_MIG_STATE, &init) == 0);
+	VT_TRUE(ibv_query_qp(s->flow.qp, &a, IBV_QP_PATH_MIG_STATE, &init) ==
+		0);
 	return a;
 }
 
@@ -142,7 +87,7 @@ static int modify(struct side *s, enum ibv_mig_state state)
 {
 	struct ibv_qp_attr a = { .path_mig_state = state };
 
-	return ibv_modify_qp(s->qp, &a, IBV_QP_PATH_MIG_STATE);
+	return ibv_modify_qp(s->flow.qp, &a, IBV_QP_PATH_MIG_STATE);
 }
 
 static void load(struct side *s, const union ibv_gid *dgid)
@@ -158,7 +103,7 @@ static void load(struct side *s, const union ibv_gid *dgid)
 					  .hop_limit = 64 } },
 	};
 
-	VT_TRUE(ibv_modify_qp(s->qp, &a, IBV_QP_ALT_PATH) == 0);
+	VT_TRUE(ibv_modify_qp(s->flow.qp, &a, IBV_QP_ALT_PATH) == 0);
 	a = query(s);
 	VT_TRUE(a.path_mig_state == IBV_MIG_MIGRATED);
 	VT_TRUE(a.alt_timeout == 15 && a.alt_port_num == 1);
@@ -174,7 +119,7 @@ static void arm(struct side *s)
 	VT_TRUE(modify(s, IBV_MIG_REARM) == 0);
 	vt_barrier(s->fd);
 	do {
-		exchange(s, 4);
+		flow_exchange(&s->flow, 4);
 		mine = query(s).path_mig_state == IBV_MIG_ARMED;
 		vt_swap(s->fd, &mine, &theirs, 1);
 	} while (!mine || !theirs);
@@ -202,13 +147,14 @@ static void migrate_by_modify(struct side *s)
 
 		arm(s);
 		/* Messages are on their way when it happens. */
-		while (s->posted < s->sent + DEPTH)
-			post(s);
+		while (s->flow.posted < s->flow.sent + FLOW_DEPTH)
+			flow_post(&s->flow);
 		if (mine)
 			VT_TRUE(modify(s, IBV_MIG_MIGRATED) == 0);
-		while (s->sent < s->posted || s->received < s->posted)
-			complete(s);
-		exchange(s, 100);
+		while (s->flow.sent < s->flow.posted ||
+		       s->flow.received < s->flow.posted)
+			flow_complete(&s->flow);
+		flow_exchange(&s->flow, 100);
 		take_events(s);
 		VT_TRUE(s->moved == (unsigned int)turn + 1);
 		check_path(s, !(turn & 1));
@@ -225,16 +171,16 @@ static void migrate_by_failure(struct side *s)
 	printf("armed\n");
 	fflush(stdout);
 	do {
-		exchange(s, 64);
+		flow_exchange(&s->flow, 64);
 		take_events(s);
 		mine = s->moved != 0;
 		vt_swap(s->fd, &mine, &theirs, 1);
 	} while (!mine || !theirs);
-	exchange(s, 2000);
+	flow_exchange(&s->flow, 2000);
 	take_events(s);
 	VT_TRUE(s->moved == 1 && s->refused == 0);
 	check_path(s, true);
-	printf("%llu messages each way\n", (unsigned long long)s->sent);
+	printf("%llu messages each way\n", (unsigned long long)s->flow.sent);
 }
 
 /* The client goes where the server does not look for it. */
@@ -249,8 +195,8 @@ static void migrate_elsewhere(struct side *s)
 	arm(s);
 	if (s->args.host) {
 		VT_TRUE(modify(s, IBV_MIG_MIGRATED) == 0);
-		post(s);
-		vt_poll(s->cq, &wc);
+		flow_post(&s->flow);
+		vt_poll(s->flow.cq, &wc);
 		VT_TRUE(wc.status == IBV_WC_RETRY_EXC_ERR);
 	}
 	vt_barrier(s->fd);

@@ -18,24 +18,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "vt.h"
+#include "flow.h"
 
-#define DEPTH 16u
-#define SIZE  4096u
-#define GID   0 /* each port's first */
+#define GID 0 /* each port's first */
 
 struct side {
 	struct vt_args args;
 	struct vt_dev dev;
-	struct ibv_cq *cq;
-	struct ibv_qp *qp;
-	struct ibv_mr *mr; /* DEPTH messages to send, DEPTH received */
+	struct flow flow;
 	int fd;
 	union ibv_gid gids[2]; /* of port 1 and 2 */
 	union ibv_gid theirs[2];
-	uint64_t posted;
-	uint64_t sent;
-	uint64_t received;
 	unsigned int moved; /* events */
 	bool down[3];	    /* by port number, as events say */
 };
@@ -213,8 +206,10 @@ static void check_moves(struct side *s, struct ibv_qp *qp)
 /* One on each port, and a message each way. */
 static void check_qps(struct side *s)
 {
-	struct ibv_qp *a = vt_qp_create(&s->dev, s->cq, s->cq, DEPTH);
-	struct ibv_qp *b = vt_qp_create(&s->dev, s->cq, s->cq, DEPTH);
+	struct ibv_qp *a =
+		vt_qp_create(&s->dev, s->flow.cq, s->flow.cq, FLOW_DEPTH);
+	struct ibv_qp *b =
+		vt_qp_create(&s->dev, s->flow.cq, s->flow.cq, FLOW_DEPTH);
 	struct ibv_ah_attr ah1 = ah_to(&s->gids[1], 1);
 	struct ibv_ah_attr ah2 = ah_to(&s->gids[0], 2);
 	struct ibv_wc wc;
@@ -228,10 +223,10 @@ static void check_qps(struct side *s)
 	VT_TRUE(to_rts(a) == 0 && to_rts(b) == 0);
 	VT_TRUE(query(a).port_num == 1 && query(b).port_num == 2);
 	for (int i = 0; i < 2; i++) {
-		vt_recv(i ? a : b, s->mr, SIZE, SIZE, 1);
-		vt_send(i ? b : a, s->mr, 0, SIZE, 0);
-		vt_poll_ok(s->cq, &wc);
-		vt_poll_ok(s->cq, &wc);
+		vt_recv(i ? a : b, s->flow.mr, FLOW_SIZE, FLOW_SIZE, 1);
+		vt_send(i ? b : a, s->flow.mr, 0, FLOW_SIZE, 0);
+		vt_poll_ok(s->flow.cq, &wc);
+		vt_poll_ok(s->flow.cq, &wc);
 	}
 	check_alternates(s, a);
 	check_moves(s, b);
@@ -248,16 +243,6 @@ static void rules(struct side *s)
 
 /* -- cut -- */
 
-static uint64_t seed(bool of_server, uint64_t number)
-{
-	return (uint64_t)of_server << 40 | number << 13;
-}
-
-static uint8_t *at(const struct side *s, size_t message)
-{
-	return (uint8_t *)s->mr->addr + message * SIZE;
-}
-
 static void connect_side(struct side *s)
 {
 	struct ibv_ah_attr ah;
@@ -267,15 +252,15 @@ static void connect_side(struct side *s)
 		VT_TRUE(ibv_query_gid(s->dev.ctx, i, GID, &s->gids[i - 1]) ==
 			0);
 	VT_TRUE(fcntl(s->dev.ctx->async_fd, F_SETFL, O_NONBLOCK) == 0);
-	s->qp = vt_qp_create(&s->dev, s->cq, s->cq, DEPTH);
+	s->flow.server = !s->args.host;
+	s->flow.qp = vt_qp_create(&s->dev, s->flow.cq, s->flow.cq, FLOW_DEPTH);
 	s->fd = vt_connect(s->args.host, s->args.port);
-	vt_swap(s->fd, &s->qp->qp_num, &dest, sizeof(dest));
+	vt_swap(s->fd, &s->flow.qp->qp_num, &dest, sizeof(dest));
 	vt_swap(s->fd, s->gids, s->theirs, sizeof(s->gids));
 	ah = ah_to(&s->theirs[0], 1);
-	VT_TRUE(to_init(s->qp, 1) == 0);
-	for (uint32_t i = 0; i < DEPTH; i++)
-		vt_recv(s->qp, s->mr, (DEPTH + i) * SIZE, SIZE, DEPTH + i);
-	VT_TRUE(to_rtr(s->qp, dest, &ah) == 0 && to_rts(s->qp) == 0);
+	VT_TRUE(to_init(s->flow.qp, 1) == 0);
+	flow_begin(&s->flow);
+	VT_TRUE(to_rtr(s->flow.qp, dest, &ah) == 0 && to_rts(s->flow.qp) == 0);
 	vt_barrier(s->fd);
 }
 
@@ -288,7 +273,7 @@ static void take_events(struct side *s)
 
 		switch ((int)ev.event_type) {
 		case IBV_EVENT_PATH_MIG:
-			VT_TRUE(ev.element.qp == s->qp);
+			VT_TRUE(ev.element.qp == s->flow.qp);
 			s->moved++;
 			break;
 		case IBV_EVENT_PATH_MIG_ERR:
@@ -303,49 +288,16 @@ static void take_events(struct side *s)
 	}
 }
 
-static void complete(struct side *s)
-{
-	struct ibv_wc wc;
-
-	vt_poll_ok(s->cq, &wc);
-	if (wc.wr_id < DEPTH) {
-		s->sent++;
-		return;
-	}
-	if (!vt_check(at(s, wc.wr_id), SIZE, seed(s->args.host, s->received)))
-		VT_FAIL("message %llu is not what was sent",
-			(unsigned long long)s->received);
-	s->received++;
-	vt_recv(s->qp, s->mr, wc.wr_id * SIZE, SIZE, wc.wr_id);
-}
-
-/* n more messages each way; both sides call it. */
-static void exchange(struct side *s, uint64_t n)
-{
-	uint64_t goal = s->posted + n;
-
-	while (s->sent < goal || s->received < goal) {
-		while (s->posted < goal && s->posted < s->sent + DEPTH) {
-			size_t place = s->posted % DEPTH;
-
-			vt_fill(at(s, place), SIZE,
-				seed(!s->args.host, s->posted++));
-			vt_send(s->qp, s->mr, place * SIZE, SIZE, place);
-		}
-		complete(s);
-	}
-}
-
 static void rearm(struct side *s)
 {
 	struct ibv_qp_attr a = { .path_mig_state = IBV_MIG_REARM };
 	char mine, theirs;
 
-	VT_TRUE(ibv_modify_qp(s->qp, &a, IBV_QP_PATH_MIG_STATE) == 0);
+	VT_TRUE(ibv_modify_qp(s->flow.qp, &a, IBV_QP_PATH_MIG_STATE) == 0);
 	vt_barrier(s->fd);
 	do {
-		exchange(s, 4);
-		mine = query(s->qp).path_mig_state == IBV_MIG_ARMED;
+		flow_exchange(&s->flow, 4);
+		mine = query(s->flow.qp).path_mig_state == IBV_MIG_ARMED;
 		vt_swap(s->fd, &mine, &theirs, 1);
 	} while (!mine || !theirs);
 }
@@ -357,7 +309,7 @@ static void wait_port(struct side *s, int port, bool down, unsigned int moved)
 	char mine, theirs;
 
 	do {
-		exchange(s, 64);
+		flow_exchange(&s->flow, 64);
 		take_events(s);
 		mine = s->moved == moved && s->down[port] == down;
 		vt_swap(s->fd, &mine, &theirs, 1);
@@ -384,13 +336,13 @@ static void lose_port(struct side *s, uint8_t port, unsigned int turn)
 		attr.state == IBV_PORT_DOWN);
 	VT_TRUE(ibv_query_port(s->dev.ctx, other, &attr) == 0 &&
 		attr.state == IBV_PORT_ACTIVE);
-	a = query(s->qp);
+	a = query(s->flow.qp);
 	VT_TRUE(a.qp_state == IBV_QPS_RTS &&
 		a.path_mig_state == IBV_MIG_MIGRATED);
 	VT_TRUE(a.port_num == other && a.ah_attr.port_num == other);
 	VT_TRUE(a.alt_port_num == port && a.alt_ah_attr.port_num == port);
 	VT_TRUE(memcmp(&a.ah_attr.grh.dgid, &s->theirs[other - 1], 16) == 0);
-	exchange(s, 2000);
+	flow_exchange(&s->flow, 2000);
 	say("moved", other);
 	wait_port(s, port, false, turn);
 }
@@ -403,11 +355,11 @@ static void cut(struct side *s)
 	a = (struct ibv_qp_attr){ .alt_port_num = 2,
 				  .alt_timeout = 15,
 				  .alt_ah_attr = ah_to(&s->theirs[1], 2) };
-	VT_TRUE(ibv_modify_qp(s->qp, &a, IBV_QP_ALT_PATH) == 0);
+	VT_TRUE(ibv_modify_qp(s->flow.qp, &a, IBV_QP_ALT_PATH) == 0);
 	lose_port(s, 1, 1);
 	lose_port(s, 2, 2);
 	vt_barrier(s->fd);
-	VT_TRUE(ibv_destroy_qp(s->qp) == 0);
+	VT_TRUE(ibv_destroy_qp(s->flow.qp) == 0);
 	close(s->fd);
 }
 
@@ -455,8 +407,8 @@ static struct rdma_cm_id *new_id(struct rdma_event_channel *ch)
 static void make_qp(struct side *s, struct rdma_cm_id *id)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = s->cq,
-		.recv_cq = s->cq,
+		.send_cq = s->flow.cq,
+		.recv_cq = s->flow.cq,
 		.cap = { 4, 4, 1, 1, 0 },
 		.qp_type = IBV_QPT_RC,
 	};
@@ -496,8 +448,8 @@ static void cm(struct side *s)
 	expect(cch, RDMA_CM_EVENT_ADDR_RESOLVED);
 	VT_TRUE(rdma_resolve_route(client, 2000) == 0);
 	expect(cch, RDMA_CM_EVENT_ROUTE_RESOLVED);
-	cq = s->cq;
-	s->cq = ibv_create_cq(client->verbs, 16, NULL, NULL, 0);
+	cq = s->flow.cq;
+	s->flow.cq = ibv_create_cq(client->verbs, 16, NULL, NULL, 0);
 	make_qp(s, client);
 	VT_TRUE(rdma_connect(client, &param) == 0);
 	server = expect(sch, RDMA_CM_EVENT_CONNECT_REQUEST);
@@ -509,8 +461,8 @@ static void cm(struct side *s)
 	check_cm_qp(server);
 	rdma_destroy_qp(client);
 	rdma_destroy_qp(server);
-	VT_TRUE(ibv_destroy_cq(s->cq) == 0);
-	s->cq = cq;
+	VT_TRUE(ibv_destroy_cq(s->flow.cq) == 0);
+	s->flow.cq = cq;
 	VT_TRUE(rdma_destroy_id(client) == 0);
 	VT_TRUE(rdma_destroy_id(server) == 0);
 	VT_TRUE(rdma_destroy_id(listener) == 0);
@@ -524,9 +476,9 @@ int main(int argc, char **argv)
 
 	vt_args(&s.args, argc, argv);
 	vt_dev_open(&s.dev, GID);
-	s.cq = ibv_create_cq(s.dev.ctx, 4 * DEPTH, NULL, NULL, 0);
-	VT_TRUE(s.cq);
-	s.mr = vt_mr(&s.dev, 2 * DEPTH * SIZE);
+	s.flow.cq = ibv_create_cq(s.dev.ctx, 4 * FLOW_DEPTH, NULL, NULL, 0);
+	VT_TRUE(s.flow.cq);
+	s.flow.mr = vt_mr(&s.dev, 2 * FLOW_DEPTH * FLOW_SIZE);
 	if (!strcmp(s.args.mode, "rules"))
 		rules(&s);
 	else if (!strcmp(s.args.mode, "cut"))
@@ -537,8 +489,8 @@ int main(int argc, char **argv)
 		cm(&s);
 	else
 		VT_FAIL("no mode %s", s.args.mode);
-	VT_TRUE(ibv_destroy_cq(s.cq) == 0);
-	VT_TRUE(ibv_dereg_mr(s.mr) == 0);
+	VT_TRUE(ibv_destroy_cq(s.flow.cq) == 0);
+	VT_TRUE(ibv_dereg_mr(s.flow.mr) == 0);
 	vt_dev_close(&s.dev);
 	return 0;
 }

@@ -8,6 +8,7 @@
  *	-M handles      rights to open, events of it, the last handle ends it
  *	-M kill-second  in the middle of the traffic
  *	-M kill-maker   the same; -n: when
+ *	-M refused      a WRITE with a wrong key to the second's memory
  *
  * The server supervises the two; it opens no device.
  */
@@ -720,6 +721,26 @@ static void client_flushed(struct client *c)
 	}
 }
 
+/* The second one refuses it, and the target ends. */
+static void client_refused(struct client *c)
+{
+	const struct queue *q = &c->to.queue[SECOND];
+	struct ibv_sge sge = { (uintptr_t)c->mr->addr, 64, c->mr->lkey };
+	struct ibv_send_wr *bad,
+		wr = { .sg_list = &sge,
+		       .num_sge = 1,
+		       .opcode = IBV_WR_RDMA_WRITE,
+		       .send_flags = IBV_SEND_SIGNALED,
+		       .wr.rdma = { q->addr, q->rkey ^ 0x5500u },
+		       .qp_type.xrc.remote_srqn = q->srqn };
+	struct ibv_wc wc;
+
+	VT_TRUE(ibv_post_send(c->qp, &wr, &bad) == 0);
+	vt_poll(c->cq, &wc);
+	VT_TRUE(wc.status == IBV_WC_REM_ACCESS_ERR);
+	printf("qpn %u\ntarget %u\n", c->qp->qp_num, c->to.target);
+}
+
 static void ask(void)
 {
 	struct client c = { 0 };
@@ -736,6 +757,8 @@ static void ask(void)
 		vt_barrier(sock);
 		vt_barrier(sock); /* the maker has given it up */
 		VT_TRUE(client_run(&c, 60));
+	} else if (mode_is("refused")) {
+		client_refused(&c);
 	} else if (!client_run(&c, UINT32_MAX)) {
 		client_flushed(&c);
 	}

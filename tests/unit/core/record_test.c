@@ -309,7 +309,7 @@ static void *writer(void *arg)
 	for (uint64_t i = 1; i <= ROUNDS; i++) {
 		struct ur_record e = { .type = UR_REC_NAK_SENT, .code = 1 };
 
-		for (unsigned int k = 0; k < UR_RECORD_ARGS; k++)
+		for (unsigned int k = 0; k < UR_RECORD_FROM; k++)
 			e.arg[k] = i;
 		ur_record_add(&shared, &e);
 	}
@@ -329,7 +329,7 @@ static void readers_see_whole_events(void **state)
 
 		if (!ur_record_read(&shared.record.ring->event[1], &e))
 			continue;
-		for (unsigned int k = 1; k < UR_RECORD_ARGS; k++)
+		for (unsigned int k = 1; k < UR_RECORD_FROM; k++)
 			assert_int_equal(e.arg[k], e.arg[0]);
 		assert_int_equal(e.count, e.arg[0]);
 		assert_true(e.arg[0] >= last);

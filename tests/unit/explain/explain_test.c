@@ -179,6 +179,35 @@ static void far_silent(void)
 	own()->una = 107;
 }
 
+static void dci(void)
+{
+	own()->type = UR_QPT_DC_INI;
+	own()->sq_psn = 107;
+}
+
+static void dc_none(void)
+{
+	dci();
+	peer_none();
+}
+
+static void dc_far(void)
+{
+	dci();
+	far_silent();
+}
+
+/* The target of XRC, and what another process has recorded of the same one. */
+static void xrc_delegate(void)
+{
+	const struct ur_record key = { UR_REC_KEY, ENOENT, 0, { 1 } };
+
+	own()->type = UR_QPT_XRC_RECV;
+	fill(peer(), OWN, PEER);
+	peer()->type = UR_QPT_XRC_RECV;
+	put(file[1]->ring[0].event, 0, &key);
+}
+
 static void disconnected(void)
 {
 	const struct ur_record e = { .type = UR_REC_CM,
@@ -312,6 +341,8 @@ static const struct row {
 	  { UR_REC_REFUSED, UR_REC_R_RESOURCES, 0, { 2, R, 4 } } },
 	{ "bad-sequence", { UR_REC_REFUSED, UR_REC_R_SEQUENCE } },
 	{ "xrc-srq", { UR_REC_REFUSED, UR_REC_R_SRQ } },
+	{ "dc-access-key", { UR_REC_REFUSED, UR_REC_R_DC_KEY } },
+	{ "dc-mtu", { UR_REC_REFUSED, UR_REC_R_DC_MTU } },
 	{ "invalidate", { UR_REC_REFUSED, UR_REC_R_INVALIDATE } },
 	{ "unsupported", { UR_REC_REFUSED, UR_REC_R_OPERATION } },
 	{ "rnr-empty-srq", { UR_REC_WC, UR_WC_RNR_RETRY_EXC_ERR }, peer_srq },
@@ -324,6 +355,10 @@ static const struct row {
 	{ "retry-peer-err", { UR_REC_WC, UR_WC_RETRY_EXC_ERR }, peer_err },
 	{ "retry-peer-other", { UR_REC_WC, UR_WC_RETRY_EXC_ERR }, peer_other },
 	{ "retry-psn", { UR_REC_WC, UR_WC_RETRY_EXC_ERR, 0, NONE }, peer_psn },
+	{ "retry-no-target", { UR_REC_WC, UR_WC_RETRY_EXC_ERR }, dc_none },
+	{ "retry-session-unanswered",
+	  { UR_REC_WC, UR_WC_RETRY_EXC_ERR, 0, { [6] = 107 } },
+	  dc_far },
 	{ "retry-no-qp", { UR_REC_WC, UR_WC_RETRY_EXC_ERR }, peer_none },
 	{ "retry-peer-stuck", { UR_REC_WC, UR_WC_RETRY_EXC_ERR } },
 	{ "retry-never-answered",
@@ -341,6 +376,7 @@ static const struct row {
 	  { UR_REC_RECV_WC, UR_WC_LOC_LEN_ERR } },
 	{ "cq-overrun", { UR_REC_EVENT, UR_EVENT_CQ_ERR } },
 	{ "connection-broken", { UR_REC_EVENT, UR_EVENT_QP_FATAL } },
+	{ "delegate-refused", { UR_REC_STATE, UR_QPS_ERR }, xrc_delegate },
 	{ "disconnected", { UR_REC_STATE, UR_QPS_ERR }, disconnected },
 	{ "peer-ended", { UR_REC_STATE, UR_QPS_ERR }, peer_ended },
 	{ "connection-closed", { UR_REC_STATE, UR_QPS_ERR } },
@@ -359,6 +395,7 @@ static const struct row {
 	{ "not-ready", { UR_REC_DROP, UR_REC_R_STATE } },
 	{ "pkey", { UR_REC_DROP, UR_REC_R_PKEY } },
 	{ "other-sender", { UR_REC_DROP, UR_REC_R_PEER } },
+	{ "dc-other-address", { UR_REC_DROP, UR_REC_R_DC_ADDRESS } },
 	{ "other-transport", { UR_REC_DROP, UR_REC_R_TRANSPORT } },
 	{ "send-queue-full",
 	  { UR_REC_POST, ENOMEM, 0, { OWN, 0, UR_QPS_RTS, 8, 8 } } },

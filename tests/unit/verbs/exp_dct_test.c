@@ -182,12 +182,37 @@ static void calls_on_what_is_no_target_fail(void **state)
 	assert_int_equal(ibv_exp_destroy_dct(&none), ENOENT);
 }
 
-static void iwarp_has_no_dct(void **state)
+/* They could not name a target. */
+static void initiators_have_no_builders(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_qp_init_attr_ex init = {
+		.send_cq = f->cq,
+		.recv_cq = f->cq,
+		.cap = { .max_send_wr = 1, .max_send_sge = 1 },
+		.qp_type = IBV_EXP_QPT_DC_INI,
+		.comp_mask =
+			IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = f->pd,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND,
+	};
+
+	errno = 0;
+	assert_null(ibv_create_qp_ex(f->ctx, &init));
+	assert_int_equal(errno, EOPNOTSUPP);
+}
+
+static void iwarp_has_no_dc(void **state)
 {
 	struct fixture *f = *state;
 	struct ibv_context *ctx = ibv_open_device(f->list[1]);
 	struct ibv_exp_dct_init_attr attr = attr_of(f, make_srq(f));
+	struct ibv_exp_device_attr device = {
+		.comp_mask = IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS
+	};
 
+	assert_int_equal(ibv_exp_query_device(ctx, &device), 0);
+	assert_false(device.exp_device_cap_flags & IBV_EXP_DEVICE_DC_TRANSPORT);
 	errno = 0;
 	assert_null(ibv_exp_create_dct(ctx, &attr));
 	assert_int_equal(errno, EOPNOTSUPP);
@@ -207,7 +232,8 @@ int main(void)
 		TEST(contexts_end_their_targets),
 		TEST(violations_are_reported_when_armed),
 		TEST(calls_on_what_is_no_target_fail),
-		TEST(iwarp_has_no_dct),
+		TEST(initiators_have_no_builders),
+		TEST(iwarp_has_no_dc),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,49 +46,6 @@ static void queue_pairs_are_created(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void refuse_qp(struct fixture *f, struct ibv_exp_qp_init_attr a, int err)
-{
-	errno = 0;
-	assert_null(ibv_exp_create_qp(f->ctx, &a));
-	assert_int_equal(errno, err);
-}
-
-static void what_a_queue_pair_cannot_be(void **state)
-{
-	static const uint32_t foreign[] = {
-		IBV_EXP_QP_INIT_ATTR_RES_DOMAIN,
-		IBV_EXP_QP_INIT_ATTR_RX_HASH,
-		IBV_EXP_QP_INIT_ATTR_PORT,
-		IBV_EXP_QP_INIT_ATTR_PEER_DIRECT,
-		IBV_EXP_QP_INIT_ATTR_ASSOCIATED_QPN,
-	};
-	struct fixture *f = *state;
-	struct ibv_exp_qp_init_attr a;
-
-	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
-		refuse_qp(f, init_attr(f, foreign[i]), EOPNOTSUPP);
-	/* Every create flag of that release, and one that it lacks. */
-	for (uint32_t bit = 1; bit < 1u << 18; bit <<= 1) {
-		a = init_attr(f, IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS);
-		a.exp_create_flags = bit;
-		/* Cross-channel: exp_cross_test.c */
-		if (!(bit & 0x1c) && bit != IBV_EXP_QP_CREATE_UMR)
-			refuse_qp(f, a, bit & 0x13fdc ? EOPNOTSUPP : EINVAL);
-	}
-	a = init_attr(f, IBV_EXP_QP_INIT_ATTR_QPG);
-	a.qpg.qpg_type = IBV_EXP_QPG_PARENT;
-	refuse_qp(f, a, EOPNOTSUPP);
-	a = init_attr(f, IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG);
-	a.max_atomic_arg = 17;
-	refuse_qp(f, a, EINVAL);
-	refuse_qp(f, init_attr(f, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS), EINVAL);
-	a = init_attr(f, IBV_EXP_QP_INIT_ATTR_MAX_TSO_HEADER);
-	a.max_tso_header = 64;
-	refuse_qp(f, a, EINVAL); /* of raw packets only */
-	/* An RC has no domain. */
-	refuse_qp(f, init_attr(f, IBV_EXP_QP_INIT_ATTR_XRCD), EINVAL);
-}
-
 static void queue_pairs_are_modified(void **state)
 {
 	struct fixture *f = *state;
@@ -762,7 +719,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(queue_pairs_are_created),
-		TEST(what_a_queue_pair_cannot_be),
 		TEST(queue_pairs_are_modified),
 		TEST(completion_queues_are_created),
 		TEST(completion_queues_are_modified),

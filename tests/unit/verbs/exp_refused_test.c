@@ -316,6 +316,7 @@ static void attributes_of_queue_pairs(void **state)
 		IBV_EXP_QPG_CHILD_RX,
 		IBV_EXP_QPG_CHILD_TX,
 	};
+	static const uint32_t operands[] = { 17, UINT32_MAX };
 	struct fixture *f = *state;
 	struct ibv_exp_qp_init_attr a;
 
@@ -336,9 +337,11 @@ static void attributes_of_queue_pairs(void **state)
 	a.comp_mask &= ~(uint32_t)IBV_EXP_QP_INIT_ATTR_PD;
 	refuse_qp(f, a, EINVAL);
 	refuse_qp(f, init_of(f, IBV_QPT_RC, IBV_EXP_QP_INIT_ATTR_XRCD), EINVAL);
-	a = init_of(f, IBV_QPT_RC, IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG);
-	a.max_atomic_arg = UINT32_MAX;
-	refuse_qp(f, a, EINVAL);
+	for (size_t i = 0; i < sizeof(operands) / sizeof(operands[0]); i++) {
+		a = init_of(f, IBV_QPT_RC, IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG);
+		a.max_atomic_arg = operands[i];
+		refuse_qp(f, a, EINVAL);
+	}
 	/* Lists without their flag, and on queue pairs that have no requests for them
 	 */
 	refuse_qp(f, init_of(f, IBV_QPT_RC, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS),
@@ -380,6 +383,15 @@ static void flags_of_queue_pairs(void **state)
 
 		a.exp_create_flags = rows[i].flags;
 		refuse_qp(f, a, rows[i].err);
+	}
+	/* Every other one of that release, and two that it lacks */
+	for (uint32_t bit = 1u << 6; bit < 1u << 17; bit <<= 1) {
+		struct ibv_exp_qp_init_attr a = init_of(
+			f, IBV_QPT_RC, IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS);
+
+		a.exp_create_flags = bit;
+		if (bit != IBV_EXP_QP_CREATE_UMR)
+			refuse_qp(f, a, bit & 0x13fc0 ? EOPNOTSUPP : EINVAL);
 	}
 }
 
