@@ -2,17 +2,16 @@
 #include "dataplane/ports_report.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/memfile.h"
+
 #define LANES_LEN (UR_PORT_QUEUES * 11u + 1u)
-#define SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 static void print_counter(FILE *f, const char **sep, const char *name,
 			  uint64_t value)
@@ -85,13 +84,13 @@ static void print_port(FILE *f, const struct ur_port_view *v)
 
 static int make_file(const char *text, size_t len)
 {
-	int fd = memfd_create("urnic-ports", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = ur_memfile("urnic-ports");
 	ssize_t n;
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	n = write(fd, text, len);
-	if (n == (ssize_t)len && !fcntl(fd, F_ADD_SEALS, SEALS))
+	if (n == (ssize_t)len)
 		return fd;
 	close(fd);
 	return -EIO;
