@@ -14,6 +14,7 @@
 
 static int error; /* of memfd_create(); 0: it works */
 
+/* NOLINTBEGIN(readability-identifier-naming): the linker's */
 int __real_memfd_create(const char *name, unsigned int flags);
 int __wrap_memfd_create(const char *name, unsigned int flags);
 
@@ -22,6 +23,7 @@ int __wrap_memfd_create(const char *name, unsigned int flags)
 	errno = error;
 	return error ? -1 : __real_memfd_create(name, flags);
 }
+/* NOLINTEND(readability-identifier-naming) */
 
 static void works(void **state)
 {
