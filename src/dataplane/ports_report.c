@@ -2,6 +2,7 @@
 #include "dataplane/ports_report.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include "base/memfile.h"
 
 #define LANES_LEN (UR_PORT_QUEUES * 11u + 1u)
+#define SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 static void print_counter(FILE *f, const char **sep, const char *name,
 			  uint64_t value)
@@ -90,6 +92,8 @@ static int make_file(const char *text, size_t len)
 	if (fd < 0)
 		return fd;
 	n = write(fd, text, len);
+	/* Several tools may get it; a file of /dev/shm cannot be sealed. */
+	(void)fcntl(fd, F_ADD_SEALS, SEALS);
 	if (n == (ssize_t)len)
 		return fd;
 	close(fd);
