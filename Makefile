@@ -144,6 +144,13 @@ PACKAGES ?= all
 test-deb:
 	@tests/packages/run $(PACKAGES) $(RELEASES)
 
+# An image of the packages, the files for Kubernetes and CI, in rootless podman
+# (root makes its base); CONTAINER=all also builds from the source archive there.
+CONTAINER ?= short
+test-container:
+	@scripts/deps container || echo "test-container: needs what is missing"
+	@tests/container/run $(CONTAINER) || [ $$? -eq 77 ]
+
 # The source archive and the RPMs, and a program run from their files.
 test-rpm:
 	@scripts/deps rpm demo
@@ -153,4 +160,4 @@ clean:
 	rm -rf build build-*
 
 .PHONY: all configure product demo test test-short bench bench-guest sim fuzz asan tsan interop \
-	lint install uninstall dist deb rpm test-deb test-rpm clean
+	lint install uninstall dist deb rpm test-deb test-rpm test-container clean

@@ -16,11 +16,21 @@
 
 #include "base/aiopoll.h"
 #include "base/barrier.h"
+#include "base/refused.h"
 #include "base/socket.h"
 #include "doctor.h"
 #include "sockets/udp.h"
 
 #define YAMA "/proc/sys/kernel/yama/ptrace_scope"
+
+/* In the words of `urnic show`. */
+static void add_refused(struct ur_doctor *d, const char *check,
+			enum ur_refused what, int err, const char *command)
+{
+	ur_doctor_add(d, UR_DOCTOR_SLOW, check, command, "%s: %s; %s",
+		      ur_refused_name(what), strerror(err),
+		      ur_refused_effect(what));
+}
 
 /* The socket of a slot as urnicd opens it, but with a free port. */
 static void check_slot_socket(struct ur_doctor *d)
@@ -31,8 +41,8 @@ static void check_slot_socket(struct ur_doctor *d)
 		ur_doctor_add(
 			d, UR_DOCTOR_FAIL, "udp-socket", NULL,
 			"the kernel or a sandbox refuses the UDP socket of "
-			"urnicd with its options (SO_REUSEPORT, UDP_GRO, "
-			"a classic BPF program): %s; RoCE cannot be used",
+			"urnicd with its options (SO_REUSEPORT, a classic BPF "
+			"program): %s; RoCE cannot be used",
 			strerror(-fd));
 		return;
 	}
@@ -47,20 +57,12 @@ static void check_offloads(struct ur_doctor *d, int fd)
 	int gso = ur_sockopt_set(fd, IPPROTO_UDP, UDP_SEGMENT, 0);
 
 	if (gro)
-		ur_doctor_add(d, UR_DOCTOR_FAIL, "udp-gro", NULL,
-			      "UDP_GRO: %s; RoCE needs it (Linux 5.0, and a "
-			      "sandbox that permits it)",
-			      strerror(-gro));
+		add_refused(d, "udp-gro", UR_REFUSED_GRO, -gro, NULL);
 	else
 		ur_doctor_add(d, UR_DOCTOR_OK, "udp-gro", NULL,
 			      "a burst is received by one system call");
 	if (gso)
-		ur_doctor_add(
-			d, UR_DOCTOR_SLOW, "udp-gso", NULL,
-			"UDP_SEGMENT: %s; the packets of a burst are sent "
-			"singly, by sendmmsg (Linux 4.18 has it, if no "
-			"sandbox refuses it)",
-			strerror(-gso));
+		add_refused(d, "udp-gso", UR_REFUSED_GSO, -gso, NULL);
 	else
 		ur_doctor_add(d, UR_DOCTOR_OK, "udp-gso", NULL,
 			      "a burst is sent by one system call");
@@ -149,21 +151,14 @@ static void check_memory(struct ur_doctor *d)
 		    strcmp(scope, "0") != 0;
 
 	if (memfd)
-		ur_doctor_add(d, UR_DOCTOR_FAIL, "memfd", NULL,
-			      "memfd_create and seals: %s; no program can open "
-			      "a device: permit memfd_create in the sandbox",
-			      strerror(-memfd));
+		add_refused(d, "memfd", UR_REFUSED_MEMFD, -memfd, NULL);
 	else
 		ur_doctor_add(d, UR_DOCTOR_OK, "memfd", NULL,
 			      "processes of this host share memory");
 	if (vm)
-		ur_doctor_add(
-			d, UR_DOCTOR_SLOW, "process-vm",
-			yama ? "sysctl -w kernel.yama.ptrace_scope=0" : NULL,
-			"process_vm_readv of another process: %s%s; memory "
-			"that cannot be mapped by the peer is copied twice",
-			strerror(vm),
-			yama ? " (kernel.yama.ptrace_scope)" : "");
+		add_refused(d, "process-vm", UR_REFUSED_PROCESS_VM, vm,
+			    yama ? "sysctl -w kernel.yama.ptrace_scope=0"
+				 : NULL);
 	else
 		ur_doctor_add(
 			d, UR_DOCTOR_OK, "process-vm", NULL,
@@ -179,13 +174,9 @@ static void check_aio(struct ur_doctor *d, int fd)
 	if (!err)
 		err = ur_aiopoll_add(&p, fd, event, 1);
 	if (err)
-		ur_doctor_add(d, UR_DOCTOR_SLOW, "aio-poll",
-			      err == -EAGAIN ? "sysctl -w fs.aio-max-nr=1048576"
-					     : NULL,
-			      "io_setup or a poll by io_submit: %s; a program "
-			      "that sleeps in poll(2) or epoll is woken by "
-			      "another thread",
-			      strerror(-err));
+		add_refused(d, "aio-poll", UR_REFUSED_AIO, -err,
+			    err == -EAGAIN ? "sysctl -w fs.aio-max-nr=1048576"
+					   : NULL);
 	else
 		ur_doctor_add(
 			d, UR_DOCTOR_OK, "aio-poll", NULL,
@@ -200,9 +191,8 @@ static void check_barrier(struct ur_doctor *d)
 		ur_doctor_add(d, UR_DOCTOR_OK, "membarrier", NULL,
 			      "locks that one thread takes are cheap");
 	else
-		ur_doctor_add(d, UR_DOCTOR_SLOW, "membarrier", NULL,
-			      "the kernel or a sandbox refuses membarrier: "
-			      "each lock costs a full barrier");
+		add_refused(d, "membarrier", UR_REFUSED_MEMBARRIER,
+			    ur_refused_error(UR_REFUSED_MEMBARRIER), NULL);
 }
 
 void ur_doctor_kernel(struct ur_doctor *d)

@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "base/refused.h"
 #include "base/sys.h"
 
 /* The thread sanitizer does not know what membarrier() orders. */
@@ -31,10 +31,10 @@ __attribute__((constructor)) static void choose(void)
 {
 	int saved = errno;
 
-	if (!WITH_TSAN)
-		atomic_store(
-			&ur_barrier_split,
-			membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED));
+	if (!WITH_TSAN && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
+		atomic_store(&ur_barrier_split, true);
+	else if (!WITH_TSAN)
+		ur_refused_note(UR_REFUSED_MEMBARRIER, errno);
 	errno = saved;
 }
 
@@ -50,11 +50,11 @@ static void give_up(void)
 {
 	const struct timespec nap = { .tv_nsec = 20000000 };
 
+	ur_refused_note(UR_REFUSED_MEMBARRIER, errno);
 	atomic_store(&giving_up, true);
 	atomic_store(&ur_barrier_split, false);
 	ur_sys_nanosleep(&nap);
 	atomic_store(&giving_up, false);
-	ur_debug("no membarrier() any more");
 }
 
 void ur_barrier_heavy(void)

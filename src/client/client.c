@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/memfile.h"
 #include "base/sys.h"
 #include "client/client_conn.h"
 #include "client/ipc_io.h"
@@ -22,7 +22,6 @@
 #define SOLE_SLOT    1u
 #define REPORT_FIRST (256u << 10)
 #define REPORT_MAX   (16u << 20)
-#define REPORT_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 /* NULL and errno. */
 static struct ur_client *client_create(void)
@@ -302,15 +301,14 @@ void ur_client_slot_put(struct ur_client *c, uint32_t slot)
 	ur_unlock(&c->lock);
 }
 
-/* A sealed memfd: the reader can trust its length, and it costs no queue. */
-static int sealed_report(const char *text, size_t len)
+/* A file of memory: it costs no queue, and its reader never waits. */
+static int report_file(const char *text, size_t len)
 {
-	int fd = memfd_create("urnic-report", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = ur_memfile("urnic-report");
 
 	if (fd < 0)
 		return -1;
-	if (ur_sys_write(fd, text, len) == (ssize_t)len &&
-	    fcntl(fd, F_ADD_SEALS, REPORT_SEALS) == 0)
+	if (ur_sys_write(fd, text, len) == (ssize_t)len)
 		return fd;
 	close(fd);
 	return -1;
@@ -326,7 +324,7 @@ static int make_report(const struct ur_client *c)
 	while (buf) {
 		len = c->report(c->report_arg, buf, cap);
 		if (len <= cap) {
-			fd = len ? sealed_report(buf, len) : -1;
+			fd = len ? report_file(buf, len) : -1;
 			break;
 		}
 		cap = len + 1;

@@ -10,6 +10,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/memfile.h"
+
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 /* Beyond the limit of file sizes the process would get a signal. */
@@ -31,9 +33,9 @@ int ur_exit_file_open(struct ur_exit_file *f)
 
 	if (!may_be_so_large())
 		return -EFBIG;
-	fd = memfd_create("urnic-exit", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	fd = ur_memfd("urnic-exit");
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (ftruncate(fd, sizeof(*f->map)) || fcntl(fd, F_ADD_SEALS, SEALS) ||
 	    fcntl(fd, F_SETLK, &lock))
 		goto close_fd;

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/memfile.h"
+
 #define SIZE  sizeof(struct ur_record_file)
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
@@ -26,9 +28,9 @@ int ur_record_file_make(struct ur_record_file **map)
 
 	if (!may_be_so_large())
 		return -EFBIG;
-	fd = memfd_create("urnic-record", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	fd = ur_memfd("urnic-record");
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (ftruncate(fd, SIZE) || fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL))
 		goto close_fd;
 	*map = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -178,13 +179,28 @@ static CHILD int middle_process(void *arg)
 	return 0;
 }
 
-/* The daemon must not load what was preloaded into the application. */
-static char **clean_environment(void)
+/* Where the library is: the libraries that it came with may be there, too, as in
+ * the directory that dist/container/urnic-drop fills.  NULL: not found. */
+static char *library_path(void)
 {
-	char **env = calloc(MAX_ENV + 1, sizeof(*env));
+	static const char *const own[] = { "liburnic.so" };
+	char dir[PATH_MAX], *line;
+
+	if (!ur_find_beside(own, own, 1, R_OK, dir, sizeof(dir)))
+		return NULL;
+	*strrchr(dir, '/') = 0;
+	return asprintf(&line, "LD_LIBRARY_PATH=%s", dir) < 0 ? NULL : line;
+}
+
+/* The daemon must not load what was preloaded into the application. */
+static char **clean_environment(char *libs)
+{
+	char **env = calloc(MAX_ENV + 2, sizeof(*env));
 	size_t n = 0;
 
-	for (char **e = environ; env && e && *e && n < MAX_ENV; e++) {
+	if (env && libs)
+		env[n++] = libs;
+	for (char **e = environ; env && e && *e && n < MAX_ENV + 1; e++) {
 		if (strncmp(*e, "LD_", 3) != 0)
 			env[n++] = *e;
 	}
@@ -215,7 +231,7 @@ static int run_middle(struct spawn *s, char *stacks)
 int ur_spawn_daemon(const char *path)
 {
 	struct spawn s = { .log = getenv("URNIC_DAEMON_LOG") };
-	char *stacks;
+	char *stacks, *libs;
 	int err = -ENOMEM, saved = errno, cancel;
 
 	if (getauxval(AT_SECURE))
@@ -225,12 +241,14 @@ int ur_spawn_daemon(const char *path)
 	if (stacks == MAP_FAILED)
 		return -ENOMEM;
 	s.path = realpath(path, NULL);
-	s.env = clean_environment();
+	libs = library_path();
+	s.env = clean_environment(libs);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	if (s.path && s.env)
 		err = run_middle(&s, stacks);
 	pthread_setcancelstate(cancel, NULL);
 	free(s.env);
+	free(libs);
 	free(s.path);
 	munmap(stacks, 2 * STACK_SIZE);
 	errno = saved;

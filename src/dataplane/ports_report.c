@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
+
+#include "base/memfile.h"
 
 #define LANES_LEN (UR_PORT_QUEUES * 11u + 1u)
 #define SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
@@ -85,13 +86,15 @@ static void print_port(FILE *f, const struct ur_port_view *v)
 
 static int make_file(const char *text, size_t len)
 {
-	int fd = memfd_create("urnic-ports", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = ur_memfile("urnic-ports");
 	ssize_t n;
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	n = write(fd, text, len);
-	if (n == (ssize_t)len && !fcntl(fd, F_ADD_SEALS, SEALS))
+	/* Several tools may get it; a file of /dev/shm cannot be sealed. */
+	(void)fcntl(fd, F_ADD_SEALS, SEALS);
+	if (n == (ssize_t)len)
 		return fd;
 	close(fd);
 	return -EIO;

@@ -36,7 +36,7 @@
 
 #include <string.h>
 
-#include "base/log.h"
+#include "base/refused.h"
 #include "core/cq.h"
 #include "engine/internal.h"
 #include "engine/wakefd.h"
@@ -84,7 +84,7 @@ static bool kpoll(struct ur_chanpoll *c, struct ur_evq *q, int fd)
 		return false;
 	err = ur_aiopoll_add(&c->aio, fd, q->fd, at);
 	if (err) {
-		ur_debug("poll of descriptor %d: %s", fd, strerror(-err));
+		ur_refused_note(UR_REFUSED_AIO, -err);
 		return false;
 	}
 	c->kpoll[at].q = q;
@@ -100,7 +100,7 @@ static bool ready_aio(struct ur_lane *l, struct ur_evq *q)
 	int err = c->aio.ring ? 0 : ur_aiopoll_open(&c->aio, UR_KPOLLS);
 
 	if (err) {
-		ur_debug("no polls by the kernel: %s", strerror(-err));
+		ur_refused_note(UR_REFUSED_AIO, -err);
 		return false;
 	}
 	atomic_fetch_or_explicit(&q->polled_lanes, 1ull << l->id,

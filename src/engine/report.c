@@ -20,6 +20,9 @@
  * Where this process runs ports with TCP there are "lwip", the stack's counters,
  * and "lwip_ports", those of each of its ports.
  *
+ * "refused" has the system calls that were refused and what that costs
+ * (base/refused.h), as {"call","error","effect"}.
+ *
  * A lane of iWARP has no rx_ and tx_ fields; its QPs have "local" and "peer",
  * the addresses of their connections.
  */
@@ -29,6 +32,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/refused.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
 #include "engine/report.h"
@@ -94,6 +98,25 @@ static void add_lanes(struct json_object *lanes, struct ur_adapter *a)
 	}
 }
 
+static void add_refused(struct json_object *root)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (enum ur_refused k = 0; k < UR_REFUSED_KINDS; k++) {
+		int error = ur_refused_error(k);
+		struct json_object *o;
+
+		if (!error)
+			continue;
+		o = json_object_new_object();
+		ur_report_string(o, "call", ur_refused_name(k));
+		ur_report_string(o, "error", strerror(error));
+		ur_report_string(o, "effect", ur_refused_effect(k));
+		json_object_array_add(list, o);
+	}
+	json_object_object_add(root, "refused", list);
+}
+
 /* Called by the client in the watcher's thread, which holds no lane.  If cap
  * is too small, returns how much is needed. */
 size_t ur_report(void *arg, char *buf, size_t cap)
@@ -117,6 +140,7 @@ size_t ur_report(void *arg, char *buf, size_t cap)
 	json_object_object_add(root, "lanes", lanes);
 	json_object_object_add(root, "devices", devices);
 	ur_cm_hook_report(root);
+	add_refused(root);
 	ur_streams_report(root);
 	text = json_object_to_json_string_length(root, JSON_C_TO_STRING_PLAIN,
 						 &len);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <sys/uio.h>
 
+#include "base/refused.h"
 #include "shm/direct_internal.h"
 #include "shm/imported.h"
 
@@ -19,12 +20,16 @@ bool ur_cma_check(struct ur_direct *r)
 	const struct iovec there = { (void *)(uintptr_t)r->seg->nonce_addr,
 				     sizeof(nonce) };
 
+	ssize_t got;
+
 	/* pidfd before the read, so both are of the same process. */
-	return r->pid > 0 && r->pidfd >= 0 &&
-	       process_vm_readv(r->pid, &here, 1, &there, 1, 0) ==
-		       (ssize_t)sizeof(nonce) &&
-	       nonce[0] == r->seg->nonce[0] && nonce[1] == r->seg->nonce[1] &&
-	       !ur_direct_is_gone(r);
+	if (r->pid <= 0 || r->pidfd < 0)
+		return false;
+	got = process_vm_readv(r->pid, &here, 1, &there, 1, 0);
+	if (got < 0 && (errno == EPERM || errno == ENOSYS))
+		ur_refused_note(UR_REFUSED_PROCESS_VM, errno);
+	return got == (ssize_t)sizeof(nonce) && nonce[0] == r->seg->nonce[0] &&
+	       nonce[1] == r->seg->nonce[1] && !ur_direct_is_gone(r);
 }
 
 /*

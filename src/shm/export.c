@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/memfile.h"
 #include "base/rng.h"
 #include "base/sys.h"
 #include "shm/direct_internal.h"
@@ -72,7 +73,7 @@ struct ur_export *ur_export_create(void)
 
 	if (!e)
 		return NULL;
-	e->fd = memfd_create("urnic-export", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	e->fd = ur_memfd("urnic-export");
 	if (e->fd < 0)
 		goto free_export;
 	e->seg = segment_make(e->fd);

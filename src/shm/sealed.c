@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/memfile.h"
+
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
 static int map(int fd, size_t bytes, void **mem)
@@ -23,11 +25,11 @@ static int map(int fd, size_t bytes, void **mem)
 
 int ur_sealed_make(const char *name, size_t bytes, void **mem)
 {
-	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = ur_memfd(name);
 	int err;
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	err = ftruncate(fd, (off_t)bytes) || fcntl(fd, F_ADD_SEALS, SEALS)
 		      ? -errno
 		      : map(fd, bytes, mem);

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/memfile.h"
 #include "shm/direct_internal.h"
 #include "shm/share_internal.h"
 
@@ -93,7 +94,7 @@ void ur_share_request(struct ur_export *own, uint32_t key, uint64_t seq)
 /* Sealed, since other processes map it, too. */
 static bool convert(uint64_t at, uint64_t end, bool holes)
 {
-	int fd = memfd_create(UR_SHARE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = ur_memfd(UR_SHARE_NAME);
 	uint64_t done;
 
 	if (fd < 0)

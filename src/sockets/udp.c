@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/refused.h"
 #include "base/rng.h"
 #include "base/socket.h"
 #include "sockets/udp_internal.h"
@@ -215,7 +216,11 @@ int ur_udp_tx_bound(bool v4, const struct ur_udp_source *s, uint16_t port)
 /* The size 0 means "off" and changes nothing where the option exists. */
 static bool gso_works(int fd)
 {
-	return fd >= 0 && ur_sockopt_set(fd, SOL_UDP, UDP_SEGMENT, 0) == 0;
+	int err = ur_sockopt_set(fd, SOL_UDP, UDP_SEGMENT, 0);
+
+	if (err)
+		ur_refused_note(UR_REFUSED_GSO, -err);
+	return !err;
 }
 
 static void close_tx(struct ur_udp *u)
@@ -257,14 +262,15 @@ static int open_tx(struct ur_udp *u)
 		return err4;
 	}
 	u->gso = gso_works(err4 ? u->tx6[0] : u->tx4[0]);
-	if (!u->gso)
-		ur_info("udp: kernel without UDP_SEGMENT, sending singly");
 	return 0;
 }
 
 void ur_udp_set_gro(int fd, bool on)
 {
-	(void)ur_sockopt_set(fd, SOL_UDP, UDP_GRO, on);
+	int err = ur_sockopt_set(fd, SOL_UDP, UDP_GRO, on);
+
+	if (err)
+		ur_refused_note(UR_REFUSED_GRO, -err);
 }
 
 void ur_udp_tell_ip(struct ur_link *link, bool on)

@@ -52,8 +52,8 @@ static int set_options(int fd, int family, bool shared)
 
 	if (shared)
 		err = ur_sockopt_set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
-	if (!err)
-		err = ur_sockopt_set(fd, IPPROTO_UDP, UDP_GRO, 1);
+	/* Optional: the link of the slot's owner notes a refusal. */
+	(void)ur_sockopt_set(fd, IPPROTO_UDP, UDP_GRO, 1);
 	if (!err)
 		err = ur_sockopt_set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
 	if (family == AF_INET)

@@ -6,14 +6,12 @@
  * socket never has to hold more than one reply.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/memfile.h"
 #include "client/ipc_io.h"
 #include "urnicd/server.h"
-
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 static struct ur_session *session_of(struct ur_list *n)
 {
@@ -55,12 +53,10 @@ void ur_show_request(struct ur_server *s, struct ur_session *tool,
 	ask_all(s);
 }
 
-/* Only a sealed memory file: to read another kind could block the tool. */
+/* Only a file of memory: to read another kind could block the tool. */
 void ur_show_report(struct ur_server *s, struct ur_session *ses,
 		    const struct ur_ipc_msg *m, int *fds)
 {
-	int seals;
-
 	if (!ses->asked) {
 		ur_session_close(s, ses, "reports unasked");
 		return;
@@ -68,9 +64,8 @@ void ur_show_report(struct ur_server *s, struct ur_session *ses,
 	ses->asked = false;
 	if (fds[0] < 0)
 		return;
-	seals = fcntl(fds[0], F_GET_SEALS);
-	if (seals < 0 || (seals & SEALS) != SEALS) {
-		ur_session_close(s, ses, "sent an unsealed report");
+	if (!ur_memfile_is(fds[0])) {
+		ur_session_close(s, ses, "sent a report that is no memory");
 		return;
 	}
 	ur_ipc_close_fds(&ses->report_fd, 1);

@@ -13,6 +13,7 @@
 
 #include "base/fork.h"
 #include "base/guard.h"
+#include "base/memfile.h"
 #include "shm/imported.h"
 #include "verbs/convert.h"
 #include "verbs/dm.h"
@@ -77,9 +78,9 @@ static int memory_make(struct urv_dm *dm)
 {
 	int rc;
 
-	dm->fd = memfd_create("urnic-dm", MFD_CLOEXEC);
+	dm->fd = ur_memfile("urnic-dm");
 	if (dm->fd < 0)
-		return -errno;
+		return dm->fd;
 	if (ftruncate(dm->fd, (off_t)dm->bytes))
 		goto close_fd;
 	dm->map = mmap(NULL, dm->bytes, PROT_READ | PROT_WRITE, MAP_SHARED,

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fork.h"
+#include "base/memfile.h"
 #include "base/rng.h"
 #include "verbs/import.h"
 #include "verbs/objects.h"
@@ -64,9 +65,9 @@ static int mark_make(struct urv_file *f, const char *name, int *fd)
 	strncpy(mark.device, name, sizeof(mark.device) - 1);
 	if (ur_import_serve(&urv_import_hooks, mark.socket))
 		mark.socket[0] = 0;
-	*fd = memfd_create("urnic-context", MFD_CLOEXEC);
+	*fd = ur_memfile("urnic-context");
 	if (*fd < 0)
-		return -errno;
+		return *fd;
 	if (pwrite(*fd, &mark, sizeof(mark), 0) != sizeof(mark) ||
 	    fstat(*fd, &st)) {
 		rc = errno ? -errno : -EIO;

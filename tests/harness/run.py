@@ -38,6 +38,7 @@ GROUPS = {
     'manual': 'apps.manual',
     'exp': 'apps.exp',
     'libfabric': 'apps.libfabric',
+    'refused': 'apps.refused',
     'progs': 'life.progs',
     'explain': 'life.explain',
     'life': 'life.life',

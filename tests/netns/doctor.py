@@ -19,7 +19,7 @@ AS_USER = ('setpriv', '--reuid', '61999', '--regid', '61999',
            '--clear-groups')
 OTHER_PIDS = ('unshare', '-p', '-f', '--mount-proc')
 STATES = ('fail', 'slow', 'unread', 'note', 'ok')
-UDP, GSO, GRO = 17, 103, 104
+UDP, GSO, GRO, CBPF = 17, 103, 104, 51
 SOCKET, SNDBUF, RCVBUF, SNDBUFFORCE, RCVBUFFORCE = 1, 7, 8, 32, 33
 
 # Holds UDP port 4791, as a program that is no urnicd, with a hostile name.
@@ -465,13 +465,13 @@ CASES = [
     Case('command line', command_line),
     Case('no UDP_SEGMENT', refused('udp-gso', 'slow', 'UDP_SEGMENT',
                                    f'setsockopt:1={UDP}:2={GSO}!92')),
-    Case('no UDP_GRO', refused('udp-gro', 'fail', 'UDP_GRO',
+    Case('no UDP_GRO', refused('udp-gro', 'slow', 'UDP_GRO',
                                f'setsockopt:1={UDP}:2={GRO}!92')),
-    Case('no UDP_GRO, socket', refused('udp-socket', 'fail', 'UDP_GRO',
-                                       f'setsockopt:1={UDP}:2={GRO}!92')),
+    Case('no steering', refused('udp-socket', 'fail', 'BPF',
+                                f'setsockopt:1={SOCKET}:2={CBPF}!92')),
     Case('no membarrier', refused('membarrier', 'slow', 'membarrier',
                                   'membarrier')),
-    Case('no memfd', refused('memfd', 'fail', 'memfd_create',
+    Case('no memfd', refused('memfd', 'slow', 'memfd_create',
                              'memfd_create!38')),
     Case('no process_vm', refused('process-vm', 'slow', 'process_vm_readv',
                                   'process_vm_readv')),

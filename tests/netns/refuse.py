@@ -14,7 +14,8 @@ import os
 import struct
 import sys
 
-CALLS = {'setsockopt': 54, 'io_setup': 206, 'process_vm_readv': 310,
+CALLS = {'setsockopt': 54, 'io_setup': 206, 'io_submit': 209,
+         'process_vm_readv': 310, 'process_vm_writev': 311,
          'memfd_create': 319, 'membarrier': 324}    # x86-64
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06
