@@ -171,7 +171,7 @@ static void pass_calc(const struct ur_qp *qp, struct ur_swqe *w)
 	ur_calc((enum ur_calc_op)w->wr.calc.op,
 		(enum ur_calc_type)w->wr.calc.type, operands, w->num_sge,
 		w->data.inline_data);
-	w->opcode = UR_WR_SEND;
+	w->opcode = w->wr.calc.into;
 	w->flags |= UR_SEND_INLINE;
 	w->num_sge = 0;
 	w->length = UR_CALC_BYTES;

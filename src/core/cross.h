@@ -2,7 +2,7 @@
 /*
  * Cross-channel queue pairs: requests that wait for completions of other queues
  * (CQE_WAIT) and that enable requests of other queues (SEND_ENABLE,
- * RECV_ENABLE), managed queues, and calculations on SENDs.
+ * RECV_ENABLE), managed queues, and calculations on SENDs and WRITEs.
  *
  * The protocols know none of them. A poster of such a queue does not advance
  * sq.tail, which the protocols read, but sq.posted. ur_cross_run() passes the
@@ -10,9 +10,9 @@
  * completions, a request of a managed queue when it is enabled, a calculation
  * when its operands have been read. Then it advances sq.tail. What it has passed
  * is an ordinary request: a wait or an enabling has become a NOP, which
- * completes in order, and a calculation a SEND with inline data. A managed
- * receive queue in the same manner shows its consumer rq.tail, at most as far
- * as it is enabled.
+ * completes in order, and a calculation a SEND or WRITE with inline data. A
+ * managed receive queue in the same manner shows its consumer rq.tail, at most
+ * as far as it is enabled.
  *
  * A CQ lists the queue pairs that wait for it, under its lock, and reports each
  * by ur_cross.wake() when it has had the completions.

@@ -347,6 +347,16 @@ void ur_evq_ack(struct ur_evq *q, struct ur_ev_source *source, uint32_t n)
 	ur_unlock(&q->lock);
 }
 
+uint32_t ur_evq_delivered(struct ur_evq *q, const struct ur_ev_source *source)
+{
+	uint32_t n;
+
+	ur_lock(&q->lock);
+	n = source->delivered;
+	ur_unlock(&q->lock);
+	return n;
+}
+
 static void forget_locked(struct ur_evq *q, struct ur_ev_source *source)
 {
 	uint32_t n = 0;

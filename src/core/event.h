@@ -142,6 +142,9 @@ void ur_evq_deliver(struct ur_evq *q, const struct ur_ev *ev,
 /* Acknowledge n events of a source. */
 void ur_evq_ack(struct ur_evq *q, struct ur_ev_source *source, uint32_t n);
 
+/* The events of a source that were taken. */
+uint32_t ur_evq_delivered(struct ur_evq *q, const struct ur_ev_source *source);
+
 /* Remove the queued events of a source. */
 void ur_evq_purge(struct ur_evq *q, struct ur_ev_source *source);
 

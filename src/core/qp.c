@@ -247,3 +247,16 @@ void ur_qp_event(struct ur_qp *qp, enum ur_event_type type)
 		ur_evq_post_async(qp->async, type, &qp->async_source,
 				  qp->object, 0);
 }
+
+void ur_qp_dct_event(struct ur_qp *qp, enum ur_event_type type)
+{
+	uint32_t taken =
+		qp->async ? ur_evq_delivered(qp->async, &qp->async_source) : 0;
+
+	/* Key violations are armed one at a time. */
+	if (type != UR_EVENT_DCT_KEY_VIOLATION &&
+	    (int32_t)(qp->dct_events - taken) >= UR_DCT_EVENTS_MAX)
+		return;
+	qp->dct_events++;
+	ur_qp_event(qp, type);
+}

@@ -117,6 +117,7 @@ struct ur_qp {
 	/* DC_TGT */
 	_Atomic uint32_t key_violations;
 	_Atomic bool armed; /* the next one raises an event */
+	uint32_t dct_events; /* raised; lane */
 	void *proto;	    /* the protocol's part */
 	struct ur_evq *async;
 	struct ur_ev_source async_source;
@@ -279,5 +280,12 @@ static inline bool ur_qp_complete(struct ur_qp *qp, const struct ur_swqe *w,
 
 /* Raise an asynchronous event about the QP. */
 void ur_qp_event(struct ur_qp *qp, enum ur_event_type type);
+
+/*
+ * DC_TGT: the same.  Peers can cause any number of errors, so those are no events
+ * while the program has not taken UR_DCT_EVENTS_MAX earlier ones.
+ */
+#define UR_DCT_EVENTS_MAX 64
+void ur_qp_dct_event(struct ur_qp *qp, enum ur_event_type type);
 
 #endif

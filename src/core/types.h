@@ -205,6 +205,8 @@ enum ur_event_type {
 	UR_EVENT_GID_CHANGE,
 	UR_EVENT_WQ_FATAL,
 	UR_EVENT_DCT_KEY_VIOLATION = 32, /* experimental verbs */
+	UR_EVENT_DCT_ACCESS_ERR,
+	UR_EVENT_DCT_REQ_ERR,
 };
 
 /* Path MTU codes as in verbs: 1 = 256 … 5 = 4096. */

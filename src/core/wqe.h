@@ -79,11 +79,12 @@ struct ur_swqe {
 			uint32_t until;
 		} enable;
 		struct {
-			uint64_t unused_addr;
-			uint32_t unused_key;
-			uint32_t srqn; /* same offset as in the other members */
-			uint8_t op;    /* enum ur_calc_op */
-			uint8_t type;  /* enum ur_calc_type */
+			uint64_t remote_addr; /* as `rdma` so far */
+			uint32_t rkey;
+			uint32_t srqn;
+			uint8_t op;   /* enum ur_calc_op */
+			uint8_t type; /* enum ur_calc_type */
+			uint8_t into; /* the opcode that the result goes by */
 		} calc;
 	} wr;
 	/* num_sge entries, or `length` bytes of inline data */

@@ -282,6 +282,10 @@ const struct ur_cause ur_causes[] = {
 	   "compare path_mtu of both sides"),
 	WC("operation-unsupported", UR_WC_LOC_QP_OP_ERR, UR_C_NONE, BOTH,
 	   "the peer does not execute this operation", "use another operation"),
+	WC("no-memory", UR_WC_GENERAL_ERR, UR_C_NONE, HERE,
+	   "this process had no memory for the path to the target of the request",
+	   "free memory, or raise the limit of the process or of its control "
+	   "group"),
 
 	{ "message-longer-than-receive", UR_REC_RECV_WC, UR_WC_LOC_LEN_ERR, ANY,
 	  UR_C_NONE, BOTH,

@@ -19,17 +19,19 @@
 #define UR_DC_VERSION 0u
 
 /*
- * A connection ends when it was not used for so long: a live initiator is never
- * silent for longer in a session (RNR timers last up to 0.66 s, and early
- * retransmissions come every 0.51 s: rc_comp.c), and packets are not
- * delayed for longer in a network.
+ * A connection ends when it was not used for so long.  An initiator that waits for
+ * an answer repeats its request more often: an RNR timer lasts up to 0.66 s, and
+ * early retransmissions (rc_comp.c) wait for UR_DC_EARLY_MAX_NS at most.
  */
-#define UR_DC_IDLE_NS 10000000000ull
+#define UR_DC_IDLE_NS	   10000000000ull
+#define UR_DC_EARLY_MAX_NS 500000000ull
 
 /*
- * An initiator gives up a session of which nothing was acknowledged after so long
- * without an answer.  What it sent before that may be delayed for as long again,
- * and the connection is still there.
+ * An initiator sends nothing more of a session of which nothing was acknowledged
+ * after so long without an answer.  What it sent before may be delayed by as long
+ * again, and finds the connection.  The request fails when a timer expires, because
+ * the link is read before that: the initiator may have been stopped, and the answer
+ * may wait in its socket.
  */
 #define UR_DC_SILENT_NS (UR_DC_IDLE_NS / 2)
 
@@ -91,12 +93,14 @@ void ur_dc_fini(struct ur_roce *r);
  * Initiator.  _route: before the next request is begun, sets the session and the
  * path for it; false: it has to wait, or the queue pair failed.  _stamp: puts the
  * session into the header of a request.  _emit, _response: RC's, with the check for
- * UR_DC_SILENT_NS.
+ * UR_DC_SILENT_NS.  _gives_up: the retransmission timer has expired; true: the
+ * queue pair failed, for that reason.
  */
 bool ur_dci_route(struct ur_rqp *q);
 void ur_dci_stamp(const struct ur_rqp *q, struct ur_hdr *h);
 enum ur_emit ur_dci_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns);
 void ur_dci_response(struct ur_rqp *q, struct ur_in *in);
+bool ur_dci_gives_up(struct ur_rqp *q, uint64_t now_ns);
 
 /* Target.  _accepts: does the packet's header allow it?  _request: it is intact. */
 bool ur_dct_accepts(const struct ur_rqp *q, const struct ur_in *in);

@@ -97,7 +97,7 @@ bool ur_dci_route(struct ur_rqp *q)
 		       has_room(q, ur_sq_slot(sq, s->cur));
 	if ((!q->path || !is_same_target(to, &q->dci->target)) &&
 	    !set_target(q, to)) {
-		ur_req_fail(q, UR_WC_LOC_QP_OP_ERR);
+		ur_req_fail(q, UR_WC_GENERAL_ERR);
 		return false;
 	}
 	begin(q);
@@ -117,20 +117,32 @@ static bool is_forgotten(const struct ur_rqp *q, uint64_t now_ns)
 	       now_ns > q->dci->heard_ns + UR_DC_SILENT_NS;
 }
 
-enum ur_emit ur_dci_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
+bool ur_dci_gives_up(struct ur_rqp *q, uint64_t now_ns)
 {
 	if (!is_forgotten(q, now_ns))
-		return ur_rc_emit(q, t, now_ns);
+		return false;
 	q->r->cnt.retry_exceeded_err++;
 	ur_req_fail(q, UR_WC_RETRY_EXC_ERR);
-	return UR_EMIT_IDLE;
+	return true;
+}
+
+/* The answer may wait in the socket, if the process was stopped: the timer decides,
+ * which is due by then. */
+enum ur_emit ur_dci_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
+{
+	return is_forgotten(q, now_ns) ? UR_EMIT_IDLE
+				       : ur_rc_emit(q, t, now_ns);
 }
 
 void ur_dci_response(struct ur_rqp *q, struct ur_in *in)
 {
+	bool held = is_forgotten(q, in->now_ns);
+
 	if (ur_psn_diff(in->hdr.bth.psn, q->req.una) >= 0)
 		q->dci->heard_ns = in->now_ns;
 	ur_rc_response(q, in);
+	if (held && ur_rqp_state(q) != UR_QPS_ERR)
+		ur_rqp_want_send(q);
 }
 
 void ur_dci_stamp(const struct ur_rqp *q, struct ur_hdr *h)

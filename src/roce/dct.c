@@ -6,11 +6,17 @@
 #include "base/bytes.h"
 #include "roce/dc.h"
 
-/* What happens to a connection is no event of its target. */
+/* Errors of a peer's requests are events of the target.  What else happens to a
+ * connection is none. */
 static void on_event(struct ur_qp *qp, enum ur_event_type type)
 {
-	(void)qp;
-	(void)type;
+	struct ur_qp *target =
+		ur_container_of(qp, struct ur_dc_connection, qp)->target->qp;
+
+	if (type == UR_EVENT_QP_ACCESS_ERR)
+		ur_qp_dct_event(target, UR_EVENT_DCT_ACCESS_ERR);
+	else if (type == UR_EVENT_QP_REQ_ERR)
+		ur_qp_dct_event(target, UR_EVENT_DCT_REQ_ERR);
 }
 
 /* A peer that does not know the seed cannot choose collisions. */
@@ -273,7 +279,7 @@ static void key_violation(struct ur_rqp *q, const struct ur_in *in)
 	ur_record_dct_refused(q, in, UR_REC_R_DC_KEY, qp->attr.dc_key,
 			      in->hdr.dc_key);
 	if (atomic_exchange(&qp->armed, false))
-		ur_qp_event(qp, UR_EVENT_DCT_KEY_VIOLATION);
+		ur_qp_dct_event(qp, UR_EVENT_DCT_KEY_VIOLATION);
 	refuse(q, in, UR_NAK_REM_ACCESS);
 }
 

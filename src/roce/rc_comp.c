@@ -16,6 +16,7 @@
 #include <errno.h>
 
 #include "roce/congestion.h"
+#include "roce/dc.h"
 #include "roce/masked.h"
 #include "roce/selective.h"
 
@@ -455,32 +456,27 @@ static uint64_t at_least(uint64_t t, uint64_t least)
  */
 uint64_t ur_rc_ack_timeout_ns(const struct ur_rqp *q)
 {
-	uint64_t t, crowded;
+	uint64_t t, easy;
 
 	if (q->qp->attr.timeout == 0)
 		return UR_NEVER;
-	t = UINT64_C(4096) << q->qp->attr.timeout;
-	if (t < ACK_TIMEOUT_MIN_NS)
-		return ACK_TIMEOUT_MIN_NS;
-	crowded = t * q->r->load;
-	if (t >= ACK_TIMEOUT_EASY_NS)
-		return at_least(t, crowded);
-	return at_least(3 * t < ACK_TIMEOUT_EASY_NS ? 3 * t
-						    : ACK_TIMEOUT_EASY_NS,
-			crowded);
+	t = at_least(UINT64_C(4096) << q->qp->attr.timeout, ACK_TIMEOUT_MIN_NS);
+	easy = 3 * t < ACK_TIMEOUT_EASY_NS ? 3 * t : ACK_TIMEOUT_EASY_NS;
+	return at_least(t * at_least(q->r->load, 1), easy);
 }
 
 static uint64_t early_delay_ns(struct ur_rqp *q)
 {
-	uint64_t rtt = q->path->srtt_ns, d = 4 * rtt;
+	uint64_t rtt = q->path->srtt_ns, d;
 	uint8_t shift =
 		q->req.early < EARLY_MAX_SHIFT ? q->req.early : EARLY_MAX_SHIFT;
 
 	if (rtt && ur_repair_may_probe(q))
-		return (2 * rtt + PROBE_MORE_NS) << shift;
-	if (d < EARLY_MIN_NS)
-		d = EARLY_MIN_NS;
-	return d << shift;
+		d = 2 * rtt + PROBE_MORE_NS;
+	else
+		d = at_least(4 * rtt, EARLY_MIN_NS);
+	d <<= shift;
+	return q->dci && d > UR_DC_EARLY_MAX_NS ? UR_DC_EARLY_MAX_NS : d;
 }
 
 void ur_rc_timer_update(struct ur_rqp *q, uint64_t now_ns)
@@ -541,6 +537,8 @@ void ur_rc_timeout(struct ur_rqp *q, uint64_t now_ns)
 		s->retry_ns += now_ns - s->parked_ns;
 		s->early_from_ns += now_ns - s->parked_ns;
 		s->parked_ns = now_ns;
+	} else if (q->dci && ur_dci_gives_up(q, now_ns)) {
+		return;
 	} else if (s->una != s->end) {
 		bool over = t != UR_NEVER && now_ns - s->retry_ns >= t;
 

@@ -20,6 +20,8 @@ static const uint8_t about[] = {
 	[IBV_EVENT_SRQ_LIMIT_REACHED] = URV_ABOUT_SRQ,
 	[IBV_EVENT_WQ_FATAL] = URV_ABOUT_WQ,
 	[IBV_EXP_EVENT_DCT_KEY_VIOLATION] = URV_ABOUT_DCT,
+	[IBV_EXP_EVENT_DCT_ACCESS_ERR] = URV_ABOUT_DCT,
+	[IBV_EXP_EVENT_DCT_REQ_ERR] = URV_ABOUT_DCT,
 };
 
 enum urv_about urv_event_about(enum ibv_event_type type)

@@ -162,7 +162,10 @@ static int check_operation(const struct ibv_exp_send_wr *x)
 
 static int check_calc(const struct ibv_exp_send_wr *x)
 {
-	if (x->exp_opcode != IBV_EXP_WR_SEND || x->num_sge < 1 ||
+	if ((x->exp_opcode != IBV_EXP_WR_SEND &&
+	     x->exp_opcode != IBV_EXP_WR_RDMA_WRITE &&
+	     x->exp_opcode != IBV_EXP_WR_RDMA_WRITE_WITH_IMM) ||
+	    x->num_sge < 1 ||
 	    (unsigned int)x->op.calc.data_type >=
 		    IBV_EXP_CALC_DATA_TYPE_NUMBER ||
 	    x->op.calc.data_size != IBV_EXP_CALC_DATA_SIZE_64_BIT)
@@ -176,11 +179,18 @@ static int check_calc(const struct ibv_exp_send_wr *x)
 static int fill_calc(const struct urv_qp *qp, struct ur_swqe *w,
 		     const struct ibv_exp_send_wr *x)
 {
+	uint8_t into = (uint8_t)x->exp_opcode; /* as the standard one */
 	int rc = check_calc(x);
 
+	if (!rc && urv_op_kind(qp->op_type, into) == URV_OP_NONE)
+		rc = EINVAL;
 	if (rc)
 		return rc;
 	w->opcode = UR_CROSS_CALC;
+	w->imm_be = x->ex.imm_data;
+	w->wr.calc.remote_addr = x->wr.rdma.remote_addr;
+	w->wr.calc.rkey = x->wr.rdma.rkey;
+	w->wr.calc.into = into;
 	w->wr.calc.op = (uint8_t)x->op.calc.calc_op;
 	w->wr.calc.type = (uint8_t)x->op.calc.data_type;
 	w->wr.calc.srqn = x->qp_type.xrc.remote_srqn & UR_SRQN_MASK;

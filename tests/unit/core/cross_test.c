@@ -396,6 +396,7 @@ static struct ur_swqe *post_calc(struct fixture *f, uint32_t key)
 
 	w->wr.calc.op = UR_CALC_ADD;
 	w->wr.calc.type = UR_CALC_UINT;
+	w->wr.calc.into = UR_WR_SEND;
 	w->num_sge = 2;
 	w->length = 2 * UR_CALC_BYTES;
 	for (int i = 0; i < 2; i++)
@@ -425,8 +426,16 @@ static void a_calculation_becomes_a_send(void **state)
 	assert_int_equal(w->length, UR_CALC_BYTES);
 	memcpy(&be, w->data.inline_data, sizeof(be));
 	assert_int_equal(be64toh(be), 42);
-	w = post_calc(f, f->mr->key ^ 1);
+	w = post_calc(f, f->mr->key);
+	w->wr.calc.into = UR_WR_RDMA_WRITE_IMM;
+	w->wr.calc.remote_addr = 4096;
+	w->wr.calc.rkey = 7;
 	visible(&f->a, 3);
+	assert_int_equal(w->opcode, UR_WR_RDMA_WRITE_IMM);
+	assert_int_equal(w->wr.rdma.remote_addr, 4096);
+	assert_int_equal(w->wr.rdma.rkey, 7);
+	w = post_calc(f, f->mr->key ^ 1);
+	visible(&f->a, 4);
 	assert_int_equal(w->opcode, UR_WR_NOP);
 	assert_int_equal(ur_swqe_local_error(w), UR_WC_LOC_PROT_ERR);
 	end(&f->a);

@@ -372,6 +372,7 @@ static const struct row {
 	{ "message-too-long", { UR_REC_WC, UR_WC_LOC_LEN_ERR } },
 	{ "bad-response", { UR_REC_WC, UR_WC_BAD_RESP_ERR } },
 	{ "operation-unsupported", { UR_REC_WC, UR_WC_LOC_QP_OP_ERR } },
+	{ "no-memory", { UR_REC_WC, UR_WC_GENERAL_ERR } },
 	{ "message-longer-than-receive",
 	  { UR_REC_RECV_WC, UR_WC_LOC_LEN_ERR } },
 	{ "cq-overrun", { UR_REC_EVENT, UR_EVENT_CQ_ERR } },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* DC: the MTU and the interface of paths, packets that a switch has marked
- * (dc_world.h). */
+/* DC: the MTU and the interface of paths, no memory for one, packets that a switch
+ * has marked (dc_world.h). */
 #include "roce/dc_world.h"
 
 #define DSCP 0x68u
@@ -165,13 +165,37 @@ static void answers_leave_by_the_port(void **state)
 	send_by(t, 7, 7);
 }
 
+static bool no_memory;
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return no_memory ? NULL : __real_calloc(n, size);
+}
+
+static void without_memory_for_a_path(void **state)
+{
+	struct node *t = &w.tgt[0];
+
+	(void)state;
+	no_memory = true;
+	post(t, UR_WR_RDMA_WRITE, 10, 64);
+	no_memory = false;
+	cqe_of(&w.ini, 10, UR_WC_GENERAL_ERR);
+	assert_int_equal(w.ini.qp.state, UR_QPS_ERR);
+	run();
+	assert_int_equal(w.ntape, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(the_mtu_is_that_of_the_path), T(no_packet_may_be_marked),
 		T(marks_cause_no_cnp),		T(cnps_are_dropped),
-		T(answers_leave_by_the_port),
+		T(answers_leave_by_the_port),	T(without_memory_for_a_path),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

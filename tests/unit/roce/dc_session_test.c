@@ -35,6 +35,75 @@ static void a_forgotten_session_is_not_repeated(void **state)
 	no_cqe(t);
 }
 
+/* The process is stopped while the answer comes, and posts again before it reads
+ * its socket. */
+static void an_answer_that_waits_counts(void **state)
+{
+	struct node *t = &w.tgt[0];
+	struct rig_pkt ack;
+
+	(void)state;
+	receive(t, 1);
+	receive(t, 2);
+	w.lose = lose_answers;
+	post(t, UR_WR_SEND, 10, 64);
+	run();
+	ack = w.tape[w.ntape - 1];
+	assert_memory_equal(ack.dst, w.ini.host.addr, 16);
+	w.lose = NULL;
+	w.now_ns += UR_DC_SILENT_NS + 1000 * MS;
+	w.ntape = 0;
+	post(t, UR_WR_SEND, 11, 64);
+	run();
+	no_cqe(&w.ini);
+	assert_int_equal(w.ntape, 0); /* until the answer is read */
+	deliver(&ack);
+	run();
+	cqe_of(&w.ini, 10, UR_WC_SUCCESS);
+	cqe_of(&w.ini, 11, UR_WC_SUCCESS);
+	cqe_of(t, 1, UR_WC_SUCCESS);
+	cqe_of(t, 2, UR_WC_SUCCESS);
+}
+
+/* It was stopped, and there is none: the timer finds that. */
+static void no_answer_waits(void **state)
+{
+	struct node *t = &w.tgt[0];
+
+	(void)state;
+	receive(t, 1);
+	w.lose = lose_answers;
+	post(t, UR_WR_SEND, 10, 64);
+	run();
+	w.lose = NULL;
+	w.now_ns += UR_DC_SILENT_NS + 1000 * MS;
+	post(t, UR_WR_SEND, 11, 64);
+	sleep_for(1000 * MS);
+	cqe_of(&w.ini, 10, UR_WC_RETRY_EXC_ERR);
+	cqe_of(&w.ini, 11, UR_WC_WR_FLUSH_ERR);
+}
+
+/* On a path with any round-trip time: the target's connection depends on it. */
+static void retransmissions_come_often(void **state)
+{
+	struct node *t = &w.tgt[0];
+
+	(void)state;
+	w.ini.qp.attr.timeout = 21; /* 8.6 s */
+	w.lose = lose_all;
+	post(t, UR_WR_SEND, 10, 64);
+	run();
+	ur_rqp_of(&w.ini.qp)->path->srtt_ns = 2000 * MS;
+	ur_rc_timer_update(ur_rqp_of(&w.ini.qp), w.now_ns);
+	/* Less than UR_DC_SILENT_NS, after which there are none */
+	for (uint32_t i = 1; i <= 8; i++) {
+		uint32_t n = w.nlost;
+
+		sleep_for(UR_DC_EARLY_MAX_NS + 50 * MS);
+		assert_true(w.nlost > n);
+	}
+}
+
 /* A receiver that is not ready answers, so the initiator goes on. */
 static void a_session_lives_while_it_is_answered(void **state)
 {
@@ -104,6 +173,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(a_forgotten_session_is_not_repeated),
+		T(an_answer_that_waits_counts),
+		T(no_answer_waits),
+		T(retransmissions_come_often),
 		T(a_session_lives_while_it_is_answered),
 		T(a_session_is_full),
 		T(reads_beyond_the_limit),

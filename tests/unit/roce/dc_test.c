@@ -237,6 +237,7 @@ static void operations_are_refused(void **state)
 		{ UR_WR_SEND_IMM, RECV + 1 },
 	};
 	struct node *t = &w.tgt[0];
+	struct ur_ev ev;
 
 	(void)state;
 	t->qp.attr.access = 0;
@@ -246,7 +247,13 @@ static void operations_are_refused(void **state)
 		run();
 		cqe_of(&w.ini, 10 + i, UR_WC_REM_INV_REQ_ERR);
 		reconnect_initiator();
+		if (c[i].len > RECV)
+			continue; /* no event (as of RC) */
+		assert_true(rig_event(&t->host, &ev));
+		assert_int_equal(ev.type, UR_EVENT_DCT_REQ_ERR);
+		assert_ptr_equal(ev.object, &t->qp);
 	}
+	assert_false(rig_event(&t->host, &ev));
 	assert_int_equal(t->qp.state, UR_QPS_RTR);
 }
 
@@ -255,16 +262,55 @@ static void errors_end_one_connection(void **state)
 {
 	struct node *t = &w.tgt[0];
 	uint64_t va = (uintptr_t)t->buf.p + BUF_LEN - 8;
+	struct ur_ev ev;
 
 	(void)state;
 	post_at(&t->at, UR_WR_RDMA_WRITE, 10, 64, va, t->buf.mr->key);
 	run();
 	cqe_of(&w.ini, 10, UR_WC_REM_ACCESS_ERR);
+	assert_true(rig_event(&t->host, &ev));
+	assert_int_equal(ev.type, UR_EVENT_DCT_ACCESS_ERR);
+	assert_ptr_equal(ev.object, &t->qp);
 	assert_int_equal(t->qp.state, UR_QPS_RTR);
 	assert_int_equal(rig_qp_state(&w.ini.lane, &w.ini.qp, UR_QPS_RESET,
 				      w.now_ns),
 			 0);
 	assert_true(ur_list_empty(&t->host.async.queue));
+}
+
+/* A program that takes no events has UR_DCT_EVENTS_MAX of them at most, and gets
+ * the event of a key violation all the same. */
+static void errors_by_the_thousand(void **state)
+{
+	struct node *t = &w.tgt[0];
+	struct ur_dc_target at = t->at;
+	struct ur_ev ev;
+	uint32_t n = 0;
+
+	(void)state;
+	atomic_store(&t->qp.armed, true);
+	for (uint32_t i = 0; i < 1000; i++) {
+		post_at(&t->at, UR_WR_RDMA_WRITE, 10, 64, 0, 0);
+		run();
+		cqe_of(&w.ini, 10, UR_WC_REM_ACCESS_ERR);
+		reconnect_initiator();
+	}
+	at.key++;
+	post_at(&at, UR_WR_SEND, 11, 64, 0, 0);
+	run();
+	cqe_of(&w.ini, 11, UR_WC_REM_ACCESS_ERR);
+	for (; rig_event(&t->host, &ev); n++)
+		assert_int_equal(ev.type, n < UR_DCT_EVENTS_MAX
+						  ? UR_EVENT_DCT_ACCESS_ERR
+						  : UR_EVENT_DCT_KEY_VIOLATION);
+	assert_int_equal(n, UR_DCT_EVENTS_MAX + 1);
+	/* There is room for events again. */
+	reconnect_initiator();
+	post_at(&t->at, UR_WR_RDMA_WRITE, 12, 64, 0, 0);
+	run();
+	cqe_of(&w.ini, 12, UR_WC_REM_ACCESS_ERR);
+	assert_true(rig_event(&t->host, &ev));
+	assert_int_equal(t->lane.roce->dc->count, 1);
 }
 
 /* It failed in the middle of a message and is used again: the receive of that
@@ -542,6 +588,7 @@ int main(void)
 		T(violations_by_the_thousand),
 		T(operations_are_refused),
 		T(errors_end_one_connection),
+		T(errors_by_the_thousand),
 		T(an_initiator_that_failed_comes_again),
 		T(connections_time_out),
 		T(a_request_after_the_connection_expired_succeeds),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* RC requester: packets sent, and the effect of responses. */
 #include "roce/fixture.h"
+#include "roce/internal.h"
 
 #define ACK	  (UR_AETH_ACK | UR_AETH_CREDITS_INVALID)
 #define NAK(code) (uint8_t)(UR_AETH_NAK | (code))
@@ -406,6 +407,25 @@ static void c9_7_6_1_3_load_makes_timeouts_longer(void **state)
 	expect_cqe(f, 1, UR_WC_RETRY_EXC_ERR);
 }
 
+/* So are the shortest, which are longer than IBTA says anyhow. */
+static void c9_7_6_1_3_load_makes_short_timeouts_longer(void **state)
+{
+	struct fix *f = *state;
+	const struct ur_rqp *q = ur_rqp_of(&f->qp);
+	uint64_t easy[13], t;
+
+	for (uint8_t code = 1; code <= 12; code++) {
+		f->qp.attr.timeout = code;
+		easy[code] = ur_rc_ack_timeout_ns(q);
+	}
+	ur_roce_set_load(f->lane.roce, 100);
+	for (uint8_t code = 1; code <= 12; code++) {
+		f->qp.attr.timeout = code;
+		t = ur_rc_ack_timeout_ns(q);
+		assert_true(t > easy[code]);
+	}
+}
+
 static void c9_7_6_1_3_progress_renews_the_retries(void **state)
 {
 	struct fix *f = *state;
@@ -679,6 +699,7 @@ int main(void)
 		T(c9_7_5_2_8_rnr_retry_7_is_for_ever),
 		T(c9_7_6_1_3_retries_end_within_the_bound),
 		T(c9_7_6_1_3_load_makes_timeouts_longer),
+		T(c9_7_6_1_3_load_makes_short_timeouts_longer),
 		T(c9_7_6_1_3_progress_renews_the_retries),
 		T(c9_7_6_1_3_timeout_zero_never_fails),
 		T(slow_responses_are_no_loss),

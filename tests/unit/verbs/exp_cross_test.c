@@ -321,7 +321,9 @@ static void calculations(void **state)
 		{ IBV_EXP_WR_SEND, IBV_EXP_SEND_INLINE, 0, 0, 0, 1, 16,
 		  EINVAL },
 		{ IBV_EXP_WR_SEND_WITH_IMM, 0, 0, 0, 0, 2, 16, EINVAL },
-		{ IBV_EXP_WR_RDMA_WRITE, 0, 0, 0, 0, 2, 16, EINVAL },
+		{ IBV_EXP_WR_RDMA_WRITE, 0, 0, 0, 0, 2, 16, 0 },
+		{ IBV_EXP_WR_RDMA_WRITE_WITH_IMM, 0, 0, 0, 0, 2, 16, 0 },
+		{ IBV_EXP_WR_RDMA_READ, 0, 0, 0, 0, 2, 16, EINVAL },
 		{ IBV_EXP_WR_CQE_WAIT, 0, 0, 0, 0, 2, 16, EINVAL },
 	};
 	struct ibv_qp *qp = make(*state, CROSS);
@@ -335,6 +337,9 @@ static void calculations(void **state)
 		wr.exp_opcode = rows[i].opcode;
 		wr.exp_send_flags = rows[i].flags | IBV_EXP_SEND_WITH_CALC;
 		wr.num_sge = rows[i].num_sge;
+		wr.wr.rdma.remote_addr = 8192;
+		wr.wr.rdma.rkey = 9;
+		wr.ex.imm_data = 10;
 		wr.op.calc.calc_op = (enum ibv_exp_calc_op)rows[i].op;
 		wr.op.calc.data_type =
 			(enum ibv_exp_calc_data_type)rows[i].type;
@@ -347,9 +352,13 @@ static void calculations(void **state)
 		assert_int_equal(newest(qp)->flags, rows[i].flags);
 		assert_int_equal(newest(qp)->wr.calc.op, rows[i].op);
 		assert_int_equal(newest(qp)->wr.calc.type, rows[i].type);
+		assert_int_equal(newest(qp)->wr.calc.into, rows[i].opcode);
+		assert_int_equal(newest(qp)->wr.calc.remote_addr, 8192);
+		assert_int_equal(newest(qp)->wr.calc.rkey, 9);
+		assert_int_equal(newest(qp)->imm_be, 10);
 		assert_int_equal(newest(qp)->num_sge, rows[i].num_sge);
 	}
-	assert_int_equal(posted(qp), 4);
+	assert_int_equal(posted(qp), 6);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 

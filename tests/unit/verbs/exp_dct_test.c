@@ -160,12 +160,25 @@ static void violations_are_reported_when_armed(void **state)
 	assert_false(urv_dct(dct)->core.armed);
 	assert_int_equal(ibv_exp_arm_dct(dct, &arm), 0);
 	assert_true(urv_dct(dct)->core.armed);
-	ur_qp_event(&urv_dct(dct)->core, UR_EVENT_DCT_KEY_VIOLATION);
-	assert_int_equal(ibv_get_async_event(f->ctx, &e), 0);
-	assert_int_equal((int)e.event_type, IBV_EXP_EVENT_DCT_KEY_VIOLATION);
-	assert_ptr_equal((void *)e.element.qp, dct);
-	/* Else destroying waits for it. */
-	ibv_ack_async_event(&e);
+	for (int i = 0; i < 3; i++) {
+		static const struct {
+			enum ur_event_type from;
+			int to;
+		} events[] = {
+			{ UR_EVENT_DCT_KEY_VIOLATION,
+			  IBV_EXP_EVENT_DCT_KEY_VIOLATION },
+			{ UR_EVENT_DCT_ACCESS_ERR,
+			  IBV_EXP_EVENT_DCT_ACCESS_ERR },
+			{ UR_EVENT_DCT_REQ_ERR, IBV_EXP_EVENT_DCT_REQ_ERR },
+		};
+
+		ur_qp_dct_event(&urv_dct(dct)->core, events[i].from);
+		assert_int_equal(ibv_get_async_event(f->ctx, &e), 0);
+		assert_int_equal((int)e.event_type, events[i].to);
+		assert_ptr_equal((void *)e.element.qp, dct);
+		/* Else destroying waits for it. */
+		ibv_ack_async_event(&e);
+	}
 	assert_int_equal(ibv_exp_destroy_dct(dct), 0);
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
