@@ -2,10 +2,10 @@
 # Completion of the urnic command for bash.
 _urnic()
 {
-	local word=${COMP_WORDS[COMP_CWORD]} at=2
+	local word=${COMP_WORDS[COMP_CWORD]} at=2 word_list
 	COMPREPLY=()
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		mapfile -t COMPREPLY < <(compgen -W "run devices show explain doctor check-config \
+		mapfile -t COMPREPLY < <(compgen -W "run devices show explain top metrics doctor check-config \
 			enable disable --version --help" -- "$word")
 		return
 	fi
@@ -34,6 +34,18 @@ _urnic()
 	explain)
 		mapfile -t COMPREPLY < <(compgen -f -W "--json --events \
 			--causes --write --help" -- "$word")
+		;;
+	top)
+		case ${COMP_WORDS[COMP_CWORD - 1]} in
+		-v) word_list='processes qps peers' ;;
+		-s) word_list='messages bytes latency retransmitted pid' ;;
+		*) word_list='--json --help -n -d -p -v -s' ;;
+		esac
+		mapfile -t COMPREPLY < <(compgen -W "$word_list" -- "$word")
+		;;
+	metrics)
+		mapfile -t COMPREPLY < <(compgen -f -W "--json --write --listen \
+			--help" -- "$word")
 		;;
 	check-config)
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")

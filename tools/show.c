@@ -11,10 +11,14 @@
 
 #include "ask.h"
 #include "client/ipc_io.h"
+#include "show.h"
 #include "show_text.h"
 #include "urnic.h"
 
 #define REPORT_MAX (64u << 20)
+/* docs/show-schema.json: incremented when a member goes, or means another
+ * thing. */
+#define SCHEMA	   1
 
 static const char usage[] =
 	"usage: urnic show [--json]\n"
@@ -151,6 +155,87 @@ static int fill(struct json_object *doc)
 	return err;
 }
 
+int ur_show_collect(struct json_object **doc)
+{
+	int err;
+
+	*doc = json_object_new_object();
+	json_object_object_add(*doc, "schema", json_object_new_int(SCHEMA));
+	err = fill(*doc);
+	if (!err)
+		return 0;
+	if (err != -EACCES)
+		ur_tool_error("urnicd does not answer: %s", strerror(-err));
+	json_object_put(*doc);
+	*doc = NULL;
+	return err;
+}
+
+struct json_object *ur_show_list(struct json_object *o, const char *name)
+{
+	struct json_object *v = NULL;
+
+	if (!json_object_is_type(o, json_type_object))
+		return NULL;
+	json_object_object_get_ex(o, name, &v);
+	return json_object_is_type(v, json_type_array) ? v : NULL;
+}
+
+const char *ur_show_text_of(struct json_object *o, const char *name)
+{
+	struct json_object *v = NULL;
+
+	if (!json_object_is_type(o, json_type_object))
+		return NULL;
+	json_object_object_get_ex(o, name, &v);
+	return json_object_is_type(v, json_type_string)
+		       ? json_object_get_string(v)
+		       : NULL;
+}
+
+uint64_t ur_show_int(struct json_object *o, const char *name)
+{
+	struct json_object *v = NULL;
+
+	if (!json_object_is_type(o, json_type_object))
+		return 0;
+	json_object_object_get_ex(o, name, &v);
+	return json_object_is_type(v, json_type_int) ? json_object_get_uint64(v)
+						     : 0;
+}
+
+int ur_show_check(struct json_object *doc, uint64_t pid)
+{
+	struct json_object *list = ur_show_list(doc, "processes");
+	struct json_object *found = NULL;
+
+	if (json_object_object_get_ex(doc, "daemon", &found) && !found) {
+		ur_tool_error("no urnicd runs in this network namespace: no "
+			      "process uses urnic");
+		return -ENOENT;
+	}
+	for (size_t i = 0; pid && i < json_object_array_length(list); i++) {
+		struct json_object *o = json_object_array_get_idx(list, i);
+
+		if (ur_show_int(o, "pid") != pid)
+			continue;
+		if (json_object_object_get_ex(o, "report", &found))
+			return 0;
+		json_object_object_get_ex(o, "answers", &found);
+		ur_tool_error(json_object_get_boolean(found)
+				      ? "process %lu is another user's"
+				      : "process %lu does not answer (stopped "
+					"or busy)",
+			      (unsigned long)pid);
+		return -EPERM;
+	}
+	if (pid)
+		ur_tool_error("no process %lu uses urnic in this network "
+			      "namespace",
+			      (unsigned long)pid);
+	return pid ? -ESRCH : 0;
+}
+
 int ur_cmd_show(int argc, char **argv)
 {
 	int status, err, json = ur_tool_json(argc, argv, usage, &status);
@@ -158,10 +243,7 @@ int ur_cmd_show(int argc, char **argv)
 
 	if (json < 0)
 		return status;
-	doc = json_object_new_object();
-	err = fill(doc);
-	if (err && err != -EACCES)
-		ur_tool_error("urnicd does not answer: %s", strerror(-err));
+	err = ur_show_collect(&doc);
 	if (!err && json)
 		puts(json_object_to_json_string_ext(doc,
 						    JSON_C_TO_STRING_PRETTY));

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_COLUMNS 24
+#define MAX_COLUMNS 40
 #define STEP	    2
 
 /* From a process: nothing that moves a terminal's cursor may get through. */

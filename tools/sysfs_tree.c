@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/addr.h"
+#include "roce/port_counters.h"
 #include "urnic.h"
 
 #define PATH_LEN 4096
@@ -284,6 +285,22 @@ static void write_port(struct tree *t, uint32_t port)
 	put(t, text, PORT "/pkeys/0", name, port);
 }
 
+/* The processes add to them (engine/publish.h), so what is there stays. */
+static void write_counters(struct tree *t, uint32_t port)
+{
+	static const struct ur_port_counter rows[] = { UR_PORT_COUNTERS(
+		UR_PORT_COUNTER) };
+	char path[PATH_LEN];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		snprintf(path, sizeof(path), "%s/" PORT "/%s", t->root,
+			 t->dev->name, port, rows[i].name);
+		if (access(path, F_OK))
+			put(t, "0", PORT "/%s", t->dev->name, port,
+			    rows[i].name);
+	}
+}
+
 static void write_gid_value(struct tree *t, uint32_t port, unsigned int i,
 			    const uint8_t gid[16])
 {
@@ -450,6 +467,8 @@ int ur_sysfs_write(const char *root, struct ur_dev *dev)
 		put_dir(&t, PORT "/gid_attrs/ndevs", dev->name, port);
 		write_port(&t, port);
 		write_gids(&t, port);
+		if (dev->spec.nports == 1)
+			write_counters(&t, port);
 	}
 	forget_interfaces(&t);
 	return t.err;

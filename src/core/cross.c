@@ -39,6 +39,7 @@ int ur_cross_create(struct ur_qp *qp, uint32_t flags, ur_cross_wake *wake)
 	c->flags = flags;
 	c->wake = wake;
 	qp->cross = c;
+	atomic_store_explicit(&qp->aside, true, memory_order_relaxed);
 	qp->sq.gated = gates_sends(flags);
 	qp->rq.gated = flags & UR_CROSS_MANAGED_RECV;
 	return 0;

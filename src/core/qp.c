@@ -233,7 +233,17 @@ void ur_qp_fini(struct ur_qp *qp)
 	ur_rq_fini(&qp->rq);
 	ur_sq_fini(&qp->sq);
 	free(qp->dc);
+	free(qp->watch);
 	drop_references(qp);
+}
+
+bool ur_qp_complete_aside(struct ur_qp *qp, const struct ur_swqe *w,
+			  enum ur_wc_status status, uint64_t now_ns)
+{
+	ur_watch_completes(qp, w);
+	if (qp->cross)
+		return ur_cross_complete(qp, w, status, now_ns);
+	return ur_qp_finish(qp, w, status, now_ns);
 }
 
 void ur_qp_event(struct ur_qp *qp, enum ur_event_type type)

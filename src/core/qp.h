@@ -11,6 +11,7 @@
 #include "core/record.h"
 #include "core/srq.h"
 #include "core/types.h"
+#include "core/watch.h"
 #include "core/wq.h"
 #include "core/wqe.h"
 
@@ -99,6 +100,9 @@ struct ur_qp {
 	uint32_t source_qpn; /* the QP number in sent datagrams; 0: qpn */
 	bool sq_sig_all;
 	bool on_shm; /* requests go through shared memory (shm/shm.h); lane */
+	/* It has `cross`, or is watched: more is to be done for its requests.
+	 * Written under the lane's lock. */
+	_Atomic bool aside;
 	uint32_t sends_taken;	/* send_cq->head at the last doorbell; lane */
 	struct ur_cross *cross; /* core/cross.h; NULL: no such queue pair */
 	struct ur_pd *pd;
@@ -131,6 +135,11 @@ struct ur_qp {
 	struct ur_qp_raw raw;
 	uint32_t max_atomic_arg; /* bytes, of atomics with masks; 0: none */
 	struct ur_record_writer record; /* lane */
+	struct ur_qp_watch *watch;	/* NULL: it was never watched */
+	/* Of this queue pair alone what the lane counts; lane. */
+	uint64_t retransmitted;
+	uint64_t rnr_received;
+	uint64_t rnr_sent;
 };
 
 /* DC_INI: the target of the request with that counter; under sq.lock until it is
@@ -265,6 +274,16 @@ static inline bool ur_qp_finish(struct ur_qp *qp, const struct ur_swqe *w,
 bool ur_cross_complete(struct ur_qp *qp, const struct ur_swqe *w,
 		       enum ur_wc_status status, uint64_t now_ns);
 
+/* ur_qp_complete() with `aside`. */
+bool ur_qp_complete_aside(struct ur_qp *qp, const struct ur_swqe *w,
+			  enum ur_wc_status status, uint64_t now_ns);
+
+static inline bool ur_qp_is_aside(const struct ur_qp *qp)
+{
+	return __builtin_expect(
+		atomic_load_explicit(&qp->aside, memory_order_relaxed), 0);
+}
+
 /*
  * Under the lane's lock: `w`, the oldest send request, is complete. Writes its
  * completion, if requested or failed, and frees its slot. False: the completion
@@ -273,8 +292,8 @@ bool ur_cross_complete(struct ur_qp *qp, const struct ur_swqe *w,
 static inline bool ur_qp_complete(struct ur_qp *qp, const struct ur_swqe *w,
 				  enum ur_wc_status status, uint64_t now_ns)
 {
-	if (__builtin_expect(qp->cross != NULL, 0))
-		return ur_cross_complete(qp, w, status, now_ns);
+	if (ur_qp_is_aside(qp))
+		return ur_qp_complete_aside(qp, w, status, now_ns);
 	return ur_qp_finish(qp, w, status, now_ns);
 }
 

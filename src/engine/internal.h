@@ -67,6 +67,7 @@
 #define UR_TICKS_PER_NS	      3u
 
 struct json_object;
+struct ur_roce_counters;
 struct ur_iw_lane;
 struct ur_raw_lane;
 
@@ -106,6 +107,9 @@ struct ur_lane_ops {
 	void (*for_each_qp)(struct ur_lane *l,
 			    void (*fn)(void *arg, const struct ur_qp *qp),
 			    void *arg);
+
+	/* Add the lane's counters, those that it has, to *sum. */
+	void (*count)(const struct ur_lane *l, struct ur_roce_counters *sum);
 
 	void (*kick)(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns);
 	/* True: packets have left. */

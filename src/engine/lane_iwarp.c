@@ -420,10 +420,14 @@ static bool find_ends(const struct ur_tcp_conn *c,
 
 static void add_qp(void *arg, const struct ur_qp *qp)
 {
-	struct json_object *o = ur_report_qp(arg, qp);
+	struct ur_report_qps *list = arg;
+	struct json_object *o = ur_report_qp(list, qp);
 	const struct ur_iw_link *k = ur_iwarp_link(qp);
 	struct sockaddr_storage local = { 0 }, peer = { 0 };
 
+	ur_report_path(
+		o, list->lane->iw->tcp.streams ? "port, TCP" : "sockets, TCP",
+		"iWARP uses no shared memory");
 	if (!k || k->state != UR_IW_OPEN || !find_ends(&k->tcp, &local, &peer))
 		return;
 	add_end(o, "local", &local);
@@ -440,17 +444,34 @@ static void iw_for_each_qp(struct ur_lane *l,
 static void iw_report(struct ur_lane *l, struct json_object *o)
 {
 	const struct ur_iwarp_counters *c = ur_iwarp_counters(l->iw->w);
-	struct ur_report_qps list = { l, json_object_new_array() };
+	struct ur_report_qps list = { .lane = l,
+				      .array = json_object_new_array() };
 	struct json_object *counters = json_object_new_object();
 
 	ur_report_string(o, "link", l->iw->tcp.streams ? "lwip" : "tcp");
 	ur_report_int(o, "connections", l->iw->tcp.count);
 	ur_iwarp_for_each_qp(l->iw->w, add_qp, &list);
-	json_object_object_add(o, "qps", list.array);
+	ur_report_add_qps(o, &list);
 #define ADD(name) ur_report_int(counters, #name, c->name);
 	UR_IWARP_COUNTERS(ADD)
 #undef ADD
 	json_object_object_add(o, "counters", counters);
+}
+
+static void iw_count(const struct ur_lane *l, struct ur_roce_counters *sum)
+{
+	const struct ur_iwarp_counters *c = ur_iwarp_counters(l->iw->w);
+
+	sum->sent_pkts += c->sent_fpdus;
+	sum->rcvd_pkts += c->rcvd_fpdus;
+	sum->sent_bytes += c->sent_bytes;
+	sum->rcvd_bytes += c->rcvd_bytes;
+	sum->rx_write_requests += c->rx_write_requests;
+	sum->rx_read_requests += c->rx_read_requests;
+	sum->rx_atomic_requests += c->rx_atomic_requests;
+	sum->drop_malformed += c->crc_errors + c->framing_errors;
+	sum->req_cqe_error += c->req_cqe_error;
+	sum->resp_cqe_error += c->resp_cqe_error;
 }
 
 const struct ur_lane_ops ur_lane_iwarp = {
@@ -475,4 +496,5 @@ const struct ur_lane_ops ur_lane_iwarp = {
 	.rest = iw_rest,
 	.settle = ur_lane_settle,
 	.report = iw_report,
+	.count = iw_count,
 };

@@ -288,7 +288,8 @@ static int raw_mcast(struct ur_lane *l, struct ur_qp *qp, const uint8_t gid[16],
 
 static void add_qp(void *arg, const struct ur_qp *qp)
 {
-	(void)ur_report_qp(arg, qp);
+	ur_report_path(ur_report_qp(arg, qp), "packet socket",
+		       "raw packets have no other path");
 }
 
 static void raw_for_each_qp(struct ur_lane *l,
@@ -301,7 +302,8 @@ static void raw_for_each_qp(struct ur_lane *l,
 static void raw_report(struct ur_lane *l, struct json_object *o)
 {
 	const struct ur_raw_counters *c = ur_raw_counters(l->raw->raw);
-	struct ur_report_qps list = { l, json_object_new_array() };
+	struct ur_report_qps list = { .lane = l,
+				      .array = json_object_new_array() };
 	struct json_object *counters = json_object_new_object();
 
 	ur_report_string(o, "link", "packet");
@@ -311,11 +313,22 @@ static void raw_report(struct ur_lane *l, struct json_object *o)
 		ur_report_int(o, "rx_overflow",
 			      ur_packet_drops(l->raw->packet));
 	ur_raw_for_each_qp(l->raw->raw, add_qp, &list);
-	json_object_object_add(o, "qps", list.array);
+	ur_report_add_qps(o, &list);
 #define ADD(name) ur_report_int(counters, #name, c->name);
 	UR_RAW_COUNTERS(ADD)
 #undef ADD
 	json_object_object_add(o, "counters", counters);
+}
+
+static void raw_count(const struct ur_lane *l, struct ur_roce_counters *sum)
+{
+	const struct ur_raw_counters *c = ur_raw_counters(l->raw->raw);
+
+	sum->sent_pkts += c->sent_pkts;
+	sum->rcvd_pkts += c->rx_delivered;
+	sum->sent_bytes += c->sent_bytes;
+	sum->req_cqe_error += c->req_cqe_error;
+	sum->drop_no_recv += c->drop_no_recv;
 }
 
 const struct ur_lane_ops ur_lane_raw = {
@@ -338,4 +351,5 @@ const struct ur_lane_ops ur_lane_raw = {
 	.wait_fd = raw_wait_fd,
 	.settle = ur_lane_settle,
 	.report = raw_report,
+	.count = raw_count,
 };

@@ -344,6 +344,25 @@ static int roce_wait_fd(const struct ur_lane *l)
 	return l->link->ops->wait_fd(l->link);
 }
 
+static void add_path(struct json_object *o, const struct ur_lane *l,
+		     const struct ur_qp *qp)
+{
+	const char *kernel = l->link->udp == l->link ? "sockets" : "port", *why;
+	enum ur_shm_path path = ur_shm_path(qp, &why);
+	const char *refused =
+		path == UR_SHM_NO_CHANNEL
+			? ur_shm_refused(l, (uint16_t)(qp->attr.dest_qpn >>
+						       UR_SLOT_SHIFT))
+			: NULL;
+
+	if (path == UR_SHM_RING || path == UR_SHM_DIRECT)
+		ur_report_path(
+			o, path == UR_SHM_DIRECT ? "direct" : "shared memory",
+			why);
+	else
+		ur_report_path(o, kernel, refused ? refused : why);
+}
+
 static void add_qp(void *arg, const struct ur_qp *qp)
 {
 	struct ur_qp_attr attr = { 0 };
@@ -352,6 +371,7 @@ static void add_qp(void *arg, const struct ur_qp *qp)
 
 	ur_roce_qp_query(list->lane->roce, qp, &attr);
 	o = ur_report_qp(list, qp);
+	add_path(o, list->lane, qp);
 	if (qp->type != UR_QPT_UD) {
 		ur_report_int(o, "dest_qpn", attr.dest_qpn);
 		ur_report_gid(o, "sgid", attr.av.sgid);
@@ -389,6 +409,15 @@ static void add_counters(struct json_object *o,
 	json_object_object_add(o, "counters", counters);
 }
 
+static void roce_count(const struct ur_lane *l, struct ur_roce_counters *sum)
+{
+	const struct ur_roce_counters *c = ur_roce_counters(l->roce);
+
+#define ADD(name) sum->name += c->name;
+	UR_ROCE_COUNTERS(ADD)
+#undef ADD
+}
+
 /* Counters of a port that this process runs. */
 static void add_port(struct json_object *o, const struct ur_link *link)
 {
@@ -418,7 +447,8 @@ static void add_facts(struct json_object *o, const struct ur_link *link)
 
 static void roce_report(struct ur_lane *l, struct json_object *o)
 {
-	struct ur_report_qps list = { l, json_object_new_array() };
+	struct ur_report_qps list = { .lane = l,
+				      .array = json_object_new_array() };
 
 	ur_report_string(o, "link", l->link->ops->name);
 	ur_report_int(o, "rx_buffer", l->link->rx_bytes);
@@ -427,7 +457,7 @@ static void roce_report(struct ur_lane *l, struct json_object *o)
 	ur_report_int(o, "tx_fragmented", l->link->fragmented);
 	ur_shm_report(l, o);
 	ur_roce_for_each_qp(l->roce, add_qp, &list);
-	json_object_object_add(o, "qps", list.array);
+	ur_report_add_qps(o, &list);
 	add_counters(o, ur_roce_counters(l->roce));
 	if (l->link->ops->counters)
 		add_port(o, l->link);
@@ -463,4 +493,5 @@ const struct ur_lane_ops ur_lane_roce = {
 	.settle = roce_settle,
 	.drop_held = roce_drop_held,
 	.report = roce_report,
+	.count = roce_count,
 };

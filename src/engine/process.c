@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
+#include "engine/publish.h"
 #include "engine/recorder.h"
 #include "ports/stream.h"
 
@@ -83,6 +84,7 @@ static void child_after_fork(void)
 		atomic_store(&adapters[k], NULL);
 	}
 	ur_recorder_child();
+	ur_publish_child();
 	if (client)
 		ur_client_close(client);
 	atomic_store(&the_client, NULL);
@@ -107,6 +109,7 @@ __attribute__((destructor)) static void settle_at_exit(void)
 			ur_adapter_settle(a);
 	}
 	ur_streams_leave();
+	ur_publish(0);
 	ur_recorder_end();
 }
 

@@ -235,6 +235,8 @@ void ur_adapter_doorbell(struct ur_qp *qp)
 
 	if (atomic_load_explicit(&l->dead, memory_order_relaxed))
 		return;
+	if (ur_qp_is_aside(qp))
+		ur_watch_posted(qp);
 	if (ur_latch_try(&l->lock)) {
 		if (qp->on_shm && !qp->cross && ur_roce_io_post_shm(l, qp))
 			return;

@@ -6,9 +6,15 @@
  *     "link":"udp","rx_buffer":8388608,"rx_overflow":0,"tx_errors":0,
  *     "tx_fragmented":0,
  *     "qps":[{"qpn":16385,"type":"RC","state":"RTS","sq_outstanding":0,
- *             "dest_qpn":16386,"sgid":"…","dgid":"…","sq_psn":1,
- *             "rq_psn":1}, …],
+ *             "rq_posted":0,"sends":0,"receives":0,"sent_bytes":0,
+ *             "rcvd_bytes":0,"samples":0,"p50_ns":0,"p90_ns":0,"p99_ns":0,
+ *             "max_ns":0,"retransmitted":0,"rnr_received":0,"rnr_sent":0,
+ *             "path":"sockets","why":"…","dest_qpn":16386,"sgid":"…",
+ *             "dgid":"…","sq_psn":1,"rq_psn":1}, …],
+ *     "latency":{"samples":0,"p50_ns":0, …},
  *     "counters":{"sent_pkts":0, …}}]}
+ *
+ * docs/show-schema.json describes it (SCHEMA of tools/show.c).
  *
  * Connections of RoCE stand beside the lanes (cm_report.c), as do each
  * device's completion queues and memory regions (report_obj.c).
@@ -32,7 +38,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/refused.h"
+#include "base/timer.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
 #include "engine/report.h"
@@ -57,6 +65,53 @@ void ur_report_gid(struct json_object *o, const char *key,
 		ur_report_string(o, key, text);
 }
 
+void ur_report_path(struct json_object *o, const char *path, const char *why)
+{
+	ur_report_string(o, "path", path);
+	ur_report_string(o, "why", why);
+}
+
+static void add_latency(struct json_object *o, const struct ur_latency *l)
+{
+	ur_report_int(o, "samples", l->samples);
+	ur_report_int(o, "p50_ns", ur_latency_at(l, 500));
+	ur_report_int(o, "p90_ns", ur_latency_at(l, 900));
+	ur_report_int(o, "p99_ns", ur_latency_at(l, 990));
+	ur_report_int(o, "max_ns", l->max_ns);
+}
+
+void ur_report_add_qps(struct json_object *o, const struct ur_report_qps *list)
+{
+	struct json_object *latency = json_object_new_object();
+
+	json_object_object_add(o, "qps", list->array);
+	add_latency(latency, &list->latency);
+	json_object_object_add(o, "latency", latency);
+}
+
+/* Counters of the queues run freely, over 32 bits. */
+static void add_work(struct ur_report_qps *list, struct json_object *o,
+		     struct ur_qp *qp)
+{
+	static const struct ur_latency none;
+	const struct ur_qp_watch *w = qp->watch;
+	const struct ur_latency *latency = w && w->on ? &w->latency : &none;
+	uint32_t taken =
+		atomic_load_explicit(&qp->rq.head, memory_order_relaxed);
+
+	ur_report_int(o, "rq_posted", ur_rq_posted(&qp->rq) - taken);
+	ur_report_int(o, "sends", ur_sq_head(&qp->sq));
+	ur_report_int(o, "receives", taken);
+	ur_report_int(o, "sent_bytes", w ? w->sent_bytes : 0);
+	ur_report_int(o, "rcvd_bytes", w ? w->rcvd_bytes : 0);
+	add_latency(o, latency);
+	ur_latency_merge(&list->latency, latency);
+	ur_report_int(o, "retransmitted", qp->retransmitted);
+	ur_report_int(o, "rnr_received", qp->rnr_received);
+	ur_report_int(o, "rnr_sent", qp->rnr_sent);
+	(void)ur_watch_start(qp, ur_clock_ns);
+}
+
 struct json_object *ur_report_qp(struct ur_report_qps *list,
 				 const struct ur_qp *qp)
 {
@@ -67,6 +122,7 @@ struct json_object *ur_report_qp(struct ur_report_qps *list,
 	ur_report_string(o, "type", ur_qp_type_name(qp->type));
 	ur_report_string(o, "state", ur_qp_state_name(atomic_load(&qp->state)));
 	ur_report_int(o, "sq_outstanding", ur_sq_posted(&qp->sq) - head);
+	add_work(list, o, (struct ur_qp *)(uintptr_t)qp);
 	json_object_array_add(list->array, o);
 	/* `urnic explain` asks for a report before it reads the record. */
 	ur_record_refresh((struct ur_qp *)(uintptr_t)qp);
@@ -84,6 +140,48 @@ static struct json_object *lane_object(struct ur_lane *l)
 	l->ops->report(l, o);
 	ur_lane_unlock(l);
 	return o;
+}
+
+/* CLOCK_MONOTONIC; written by the watcher's thread, which reports. */
+static uint64_t watch_ns = UR_NEVER;
+
+/* Longer than the time between two reports of `urnic top`. */
+#define WATCH_NS 5000000000u
+
+uint64_t ur_report_watch_ns(void)
+{
+	return watch_ns;
+}
+
+static void unwatch(void *arg, const struct ur_qp *qp)
+{
+	(void)arg;
+	ur_watch_stop((struct ur_qp *)(uintptr_t)qp);
+}
+
+static void unwatch_lanes(struct ur_adapter *a)
+{
+	uint32_t n = atomic_load_explicit(&a->lane_count, memory_order_acquire);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct ur_lane *l = atomic_load_explicit(&a->lanes[i],
+							 memory_order_acquire);
+
+		ur_lane_lock(l);
+		l->ops->for_each_qp(l, unwatch, NULL);
+		ur_lane_unlock(l);
+	}
+}
+
+void ur_report_unwatch(void)
+{
+	watch_ns = UR_NEVER;
+	for (unsigned int k = 0; k < UR_MAX_DEVICES; k++) {
+		struct ur_adapter *a = ur_process_adapter(k);
+
+		if (a)
+			unwatch_lanes(a);
+	}
 }
 
 static void add_lanes(struct json_object *lanes, struct ur_adapter *a)
@@ -127,6 +225,7 @@ size_t ur_report(void *arg, char *buf, size_t cap)
 	const char *text;
 	size_t len;
 
+	watch_ns = ur_clock_ns() + WATCH_NS;
 	ur_report_int(root, "pid", (uint64_t)getpid());
 	ur_report_string(root, "command", program_invocation_short_name);
 	for (unsigned int k = 0; k < UR_MAX_DEVICES; k++) {

@@ -635,6 +635,18 @@ static void add_refusals(const struct ur_lane *l, struct json_object *list)
 	pthread_mutex_unlock(&events_lock);
 }
 
+const char *ur_shm_refused(const struct ur_lane *l, uint16_t slot)
+{
+	const char *why = NULL;
+
+	pthread_mutex_lock(&events_lock);
+	for (unsigned int i = 0; i < REFUSALS; i++)
+		if (refusals[i].from == l->slot && refusals[i].slot == slot)
+			why = reason(refusals[i].error);
+	pthread_mutex_unlock(&events_lock);
+	return why;
+}
+
 void ur_shm_report(const struct ur_lane *l, struct json_object *o)
 {
 	struct json_object *list = json_object_new_array();

@@ -55,6 +55,9 @@ void ur_shm_work(struct ur_client *c, const struct pollfd *fds, unsigned int n);
 /* In a child of fork(): close the copies of the sockets. */
 void ur_shm_abandon(void);
 
+/* For `urnic show`: why the lane has no channel to the slot; NULL: it was not
+ * refused. */
+const char *ur_shm_refused(const struct ur_lane *l, uint16_t slot);
 /* For `urnic show`: the channels of a lane, and why others have none. */
 void ur_shm_report(const struct ur_lane *l, struct json_object *o);
 

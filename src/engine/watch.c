@@ -10,10 +10,14 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "base/timer.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
+#include "engine/publish.h"
+#include "engine/report.h"
 #include "engine/shm_peers.h"
 
 enum {
@@ -60,6 +64,23 @@ static void follow(struct ur_adapter *a, int fd)
 	report(a);
 }
 
+/* What has its time: milliseconds until the next, -1: none. */
+static int timed_work(void)
+{
+	uint64_t now = ur_clock_ns(), next;
+
+	if (now >= ur_report_watch_ns())
+		ur_report_unwatch();
+	if (now >= ur_publish_next_ns())
+		ur_publish(now);
+	next = ur_report_watch_ns();
+	if (ur_publish_next_ns() < next)
+		next = ur_publish_next_ns();
+	if (next == UR_NEVER)
+		return -1;
+	return next > now ? (int)((next - now) / 1000000u) + 1 : 1;
+}
+
 static void work(const struct pollfd *fds, unsigned int nshm,
 		 struct ur_client *client)
 {
@@ -101,7 +122,7 @@ static void *watcher_main(void *arg)
 				(struct pollfd){ nl[k], POLLIN, 0 };
 		nshm = ur_shm_fds(fds + FD_SHM);
 		nimport = ur_import_fds(fds + FD_SHM + nshm);
-		if (poll(fds, FD_SHM + nshm + nimport, -1) <= 0)
+		if (poll(fds, FD_SHM + nshm + nimport, timed_work()) <= 0)
 			continue;
 		work(fds, nshm, client);
 		ur_import_work(fds + FD_SHM + nshm, nimport);

@@ -36,6 +36,8 @@ static void push(struct ur_iwqp *q, struct ur_cqe *c, bool solicited)
 	c->qpn = q->qp->qpn;
 	c->ts_ns = q->w->now_ns;
 	release(q);
+	if (ur_qp_is_aside(q->qp))
+		ur_watch_received(q->qp, c->byte_len);
 	if (!ur_cq_push(q->qp->recv_cq, c, solicited))
 		q->overrun = true;
 }

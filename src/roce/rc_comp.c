@@ -222,6 +222,7 @@ static void rnr_nak(struct ur_rqp *q, uint8_t code, uint64_t now_ns)
 	struct ur_requester *s = &q->req;
 
 	q->r->cnt.rcvd_rnr_err++;
+	q->qp->rnr_received++;
 	if (s->rnr_wait)
 		return;
 	if (s->rnr_retries == 0) {

@@ -133,6 +133,12 @@ static bool is_awaited(const struct ur_rqp *q, const struct ur_swqe *w)
 	       ur_rqp_state(q) == UR_QPS_SQD;
 }
 
+static void count_again(struct ur_rqp *q, bool again)
+{
+	q->r->cnt.retransmitted_pkts += again;
+	q->qp->retransmitted += again;
+}
+
 /* Has enough been sent since the last ack request? */
 static bool is_time_for_ack(const struct ur_rqp *q, uint32_t price)
 {
@@ -193,7 +199,7 @@ static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
 	if (h.bth.has_ack)
 		ur_rc_piggyback_sent(q);
 	t->may_fragment |= h.bth.full;
-	q->r->cnt.retransmitted_pkts += again;
+	count_again(q, again);
 	if (!alone)
 		ur_cong_sent(q, ur_swqe_price(w));
 	ur_rate_spend(q, pkt_len, q->r->now_ns);
@@ -226,7 +232,7 @@ static enum ur_emit header_emit(struct ur_rqp *q, struct ur_burst *t,
 	if (ur_burst_add(t, q->path, h, NULL, 0, 0, false))
 		return UR_EMIT_IDLE;
 	if (h->bth.selective) {
-		q->r->cnt.retransmitted_pkts++;
+		count_again(q, true);
 		return UR_EMIT_OK;
 	}
 	rd_push(q, ur_psn_add(h->bth.psn, psns - 1));
@@ -334,7 +340,7 @@ static enum ur_emit masked_emit(struct ur_rqp *q, struct ur_swqe *w,
 
 	if (e != UR_EMIT_OK)
 		return e;
-	q->r->cnt.retransmitted_pkts += selective;
+	count_again(q, selective);
 	if (selective)
 		return e;
 	rd_push(q, q->req.psn);
@@ -377,7 +383,7 @@ static enum ur_emit placed_emit(struct ur_rqp *q, struct ur_swqe *w,
 		return UR_EMIT_FULL;
 	if (placed_add(q, w, t, &h, len))
 		return UR_EMIT_IDLE;
-	q->r->cnt.retransmitted_pkts += selective;
+	count_again(q, selective);
 	if (selective)
 		return UR_EMIT_OK;
 	rd_push(q, q->req.psn);

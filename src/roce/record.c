@@ -218,6 +218,7 @@ void ur_record_fault(struct ur_rqp *q, const struct ur_in *in, enum ur_fault f)
 
 	c->rcvd_seq_err += f == UR_FAULT_PSN_SEQ;
 	c->send_rnr_err += f == UR_FAULT_RNR;
+	q->qp->rnr_sent += f == UR_FAULT_RNR;
 	c->resp_local_length_error += f == UR_FAULT_TOO_LONG;
 	c->resp_remote_access_errors += f == UR_FAULT_ACCESS;
 	c->resp_remote_op_errors += f == UR_FAULT_LOCAL_PROT;

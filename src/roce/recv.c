@@ -92,6 +92,8 @@ void ur_recv_push(struct ur_rqp *q, struct ur_cqe *c, bool solicited)
 	c->qpn = q->qp->qpn;
 	c->ts_ns = q->r->now_ns;
 	release(q);
+	if (ur_qp_is_aside(q->qp))
+		ur_watch_received(q->qp, c->byte_len);
 	if (cq && !ur_cq_push(cq, c, solicited))
 		q->overrun = true;
 	if (q->rsp.tm_rndv)

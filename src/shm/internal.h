@@ -214,11 +214,14 @@ static inline uint8_t ur_shm_ack_late(const struct ur_rqp *q,
 		       : UR_SHM_ACK_LATE;
 }
 
+/* What the other queue pairs do not need. */
+void ur_shm_complete_aside(struct ur_qp *qp);
+
 /* Complete the oldest request, which is unsignaled (ur_shm_ack_late()). */
 static inline void ur_shm_complete_silently(struct ur_rqp *q)
 {
-	if (__builtin_expect(q->qp->cross != NULL, 0))
-		ur_cross_completes(q->qp);
+	if (ur_qp_is_aside(q->qp))
+		ur_shm_complete_aside(q->qp);
 	ur_sq_pop(&q->qp->sq);
 }
 

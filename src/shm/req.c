@@ -526,6 +526,13 @@ void ur_shm_pump(struct ur_rqp *q)
 
 /* --- completing --- */
 
+void ur_shm_complete_aside(struct ur_qp *qp)
+{
+	ur_watch_completes(qp, ur_sq_slot(&qp->sq, ur_sq_head(&qp->sq)));
+	if (qp->cross)
+		ur_cross_completes(qp);
+}
+
 static void complete(struct ur_rqp *q)
 {
 	struct ur_shm_qp *n = q->shm;

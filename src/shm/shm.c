@@ -231,6 +231,44 @@ static bool on_shm(const struct ur_rqp *q)
 	       !ur_tm_is_on(q);
 }
 
+static const char *why_not(const struct ur_rqp *q)
+{
+	enum ur_qp_type type = q->qp->type;
+
+	if (type != UR_QPT_RC && type != UR_QPT_UC && type != UR_QPT_UD)
+		return "this type of queue pair has no shared memory";
+	if (!q->r->want_peer)
+		return "shared memory is off for this process";
+	if (type == UR_QPT_UD)
+		return "the datagrams' peers are on other hosts, or have no "
+		       "channel";
+	if (!connects(ur_rqp_state(q)))
+		return "it is not connected";
+	if (!q->qp->attr.av.is_local)
+		return "the peer is on another host";
+	if (ur_tm_is_on(q))
+		return "tag matching uses packets";
+	return NULL;
+}
+
+enum ur_shm_path ur_shm_path(const struct ur_qp *qp, const char **why)
+{
+	const struct ur_rqp *q = qp->proto;
+	const struct ur_shm_peer *p = q && q->shm ? q->shm->peer : NULL;
+
+	*why = q ? why_not(q) : "it is not attached";
+	if (qp->on_shm) {
+		*why = p && p->direct ? ""
+				      : "no direct access to the peer's memory";
+		return p && p->direct ? UR_SHM_DIRECT : UR_SHM_RING;
+	}
+	if (*why)
+		return UR_SHM_NOT;
+	*why = p ? "it has not changed over to shared memory"
+		 : "no channel to the peer's process";
+	return p ? UR_SHM_NOT : UR_SHM_NO_CHANNEL;
+}
+
 bool ur_shm_qp_make(struct ur_rqp *q)
 {
 	struct ur_shm_qp *n = q->shm ? q->shm : calloc(1, sizeof(*n));

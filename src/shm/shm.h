@@ -146,6 +146,16 @@ void ur_shm_close(struct ur_roce *r, struct ur_shm_peer *p, uint64_t now_ns);
 /* Is there still a queue pair that wants a channel to that slot? */
 bool ur_shm_wants(const struct ur_roce *r, uint16_t slot);
 
+/* For `urnic show`: where requests of the queue pair go, and why they do not go
+ * a faster way ("": there is none). */
+enum ur_shm_path {
+	UR_SHM_NOT,	   /* no shared memory */
+	UR_SHM_NO_CHANNEL, /* nor a channel to the peer, yet */
+	UR_SHM_RING,
+	UR_SHM_DIRECT, /* but for SENDs */
+};
+enum ur_shm_path ur_shm_path(const struct ur_qp *qp, const char **why);
+
 /* For `urnic show`. */
 void ur_shm_for_each(const struct ur_roce *r,
 		     void (*fn)(void *arg, const struct ur_shm_peer *p),

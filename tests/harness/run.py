@@ -41,6 +41,7 @@ GROUPS = {
     'refused': 'apps.refused',
     'progs': 'life.progs',
     'explain': 'life.explain',
+    'watch': 'life.watch',
     'life': 'life.life',
     'raw': 'netns.raw',
     'dpdk': 'netns.dpdk',
