@@ -19,6 +19,7 @@ static const struct {
 	{ "devices", ur_cmd_devices, "list the adapter and its addresses" },
 	{ "show", ur_cmd_show, "list processes, their QPs and counters" },
 	{ "explain", ur_cmd_explain, "say why something failed or stalls" },
+	{ "pcap", ur_cmd_pcap, "capture packets of running processes" },
 	{ "doctor", ur_cmd_doctor, "say what to change on this machine" },
 	{ "check-config", ur_cmd_check_config, "check a file of devices" },
 	{ "enable", ur_cmd_enable, "put urnic in front for all programs" },

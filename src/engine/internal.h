@@ -22,6 +22,7 @@
 #include "base/timer.h"
 #include "base/yield.h"
 #include "client/client.h"
+#include "core/capture.h"
 #include "core/cross.h"
 #include "core/dev.h"
 #include "core/mr.h"
@@ -164,6 +165,7 @@ struct ur_lane {
 	const struct ur_lane_ops *ops;
 	struct ur_roce *roce; /* NULL unless RoCE */
 	struct ur_link *link;
+	const struct ur_tap *tap; /* capture.c; not constant; NULL: none */
 	struct ur_iw_lane *iw;	 /* iWARP (lane_iwarp.c) */
 	struct ur_raw_lane *raw; /* raw packets (lane_raw.c) */
 	uint32_t timescale;	 /* ur_timescale() */

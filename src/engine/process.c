@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "engine/capture.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
 #include "engine/recorder.h"
@@ -82,6 +83,7 @@ static void child_after_fork(void)
 		inherited[k] = a;
 		atomic_store(&adapters[k], NULL);
 	}
+	ur_capture_child();
 	ur_recorder_child();
 	if (client)
 		ur_client_close(client);
@@ -172,6 +174,9 @@ int ur_process_client_open(struct ur_adapter *a)
 		err = ur_client_open(&client, ur_report, NULL);
 		if (!err)
 			ur_recorder_share(client);
+		if (!err)
+			ur_client_on_capture(client, ur_capture_begin,
+					     ur_capture_end);
 		if (!err)
 			atomic_store_explicit(&the_client, client,
 					      memory_order_release);
