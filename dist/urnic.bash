@@ -5,7 +5,7 @@ _urnic()
 	local word=${COMP_WORDS[COMP_CWORD]} at=2
 	COMPREPLY=()
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		mapfile -t COMPREPLY < <(compgen -W "run devices show explain doctor check-config \
+		mapfile -t COMPREPLY < <(compgen -W "run devices show explain pcap doctor check-config \
 			enable disable --version --help" -- "$word")
 		return
 	fi
@@ -34,6 +34,10 @@ _urnic()
 	explain)
 		mapfile -t COMPREPLY < <(compgen -f -W "--json --events \
 			--causes --write --help" -- "$word")
+		;;
+	pcap)
+		mapfile -t COMPREPLY < <(compgen -f -W "-w --device --qp \
+			--peer --seconds --count --last --help" -- "$word")
 		;;
 	check-config)
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")

@@ -29,7 +29,9 @@
 #define NS_PER_S   1000000000ull
 /* A record that is this old is behind those of other processes. */
 #define SETTLE_NS  2000000u
-#define REFRESH_NS 200000000u
+#define REFRESH_NS 20000000u
+/* The packet that made a completion fail is recorded after it. */
+#define AFTER_NS   20000000u
 #define IDLE_MS	   1
 #define AT_ONCE	   4096u /* records between two looks at the clock */
 #define PIDS_MAX   256u
@@ -78,7 +80,7 @@ struct pcap {
 	uint32_t interfaces;
 	uint64_t packets;
 	uint64_t real_ns; /* CLOCK_REALTIME at CLOCK_MONOTONIC 0 */
-	bool failed; /* with --last: the completion has come */
+	uint64_t failed_ns; /* with --last: the completion came; 0: not yet */
 	int write_error;
 	struct kept *first;
 	struct kept **end;
@@ -222,7 +224,8 @@ static void put_record(struct pcap *p, struct ur_source *x)
 	if (rec->device >= UR_MAX_DEVICES)
 		return;
 	if (rec->kind == UR_CAP_FAILED) {
-		p->failed |= p->last_ns && is_of_device(p, x);
+		if (p->last_ns && !p->failed_ns && is_of_device(p, x))
+			p->failed_ns = rec->ns;
 		return;
 	}
 	if (!is_of_device(p, x) ||
@@ -244,7 +247,7 @@ static void put_record(struct pcap *p, struct ur_source *x)
 
 static bool is_done(const struct pcap *p)
 {
-	return p->failed || p->write_error ||
+	return p->write_error ||
 	       (p->count && p->packets >= p->count);
 }
 
@@ -298,6 +301,8 @@ static int run(struct pcap *p)
 			err = wait_for_more(p);
 		}
 		now = ur_clock_ns();
+		if (p->failed_ns && now > p->failed_ns + AFTER_NS)
+			break;
 	}
 	return err;
 }
@@ -312,7 +317,6 @@ static void summarize(struct pcap *p)
 	for (uint32_t i = 0; i < p->sources.n; i++) {
 		const struct ur_source *x = p->sources.source[i];
 
-		lost += x->lost;
 		for (uint32_t k = 0; k < UR_MAX_DEVICES; k++) {
 			uint64_t n = ur_source_lost(x, k);
 
@@ -346,7 +350,7 @@ static void write_kept(struct pcap *p)
 		n++;
 	}
 	p->packets = n;
-	if (!p->failed)
+	if (!p->failed_ns)
 		ur_tool_error("no completion has failed; the last packets are "
 			      "written");
 }
@@ -492,20 +496,25 @@ static int open_all(struct pcap *p)
 			      strerror(-p->sources.conn));
 	if (p->sources.conn < 0)
 		return p->sources.conn;
-	p->out = strcmp(p->path, "-") == 0 ? stdout : fopen(p->path, "we");
-	if (!p->out) {
-		ur_tool_error("%s: %s", p->path, strerror(errno));
-		return -errno;
-	}
 	p->roce = ur_roce_frames_create();
 	p->shm = ur_shm_frames_create();
 	p->tcp = ur_tcp_frames_create();
 	clock_gettime(CLOCK_REALTIME, &t);
 	p->real_ns = (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec -
 		     ur_clock_ns();
+	return p->roce && p->shm && p->tcp ? 0 : -ENOMEM;
+}
+
+static int open_file(struct pcap *p)
+{
+	p->out = strcmp(p->path, "-") == 0 ? stdout : fopen(p->path, "we");
+	if (!p->out) {
+		ur_tool_error("%s: %s", p->path, strerror(errno));
+		return -errno;
+	}
 	write_out(p, p->block,
 		  ur_pcapng_section(p->block, "urnic " UR_VERSION));
-	return p->roce && p->shm && p->tcp ? 0 : -ENOMEM;
+	return 0;
 }
 
 /* Unknown numbers would wait for ever. */
@@ -545,7 +554,7 @@ int ur_cmd_pcap(int argc, char **argv)
 		sigaction(SIGINT, &sa, NULL);
 		sigaction(SIGTERM, &sa, NULL);
 		signal(SIGPIPE, SIG_IGN);
-		status = open_all(p) || check_pids(p) ? 1 : capture(p);
+		status = open_all(p) || check_pids(p) || open_file(p) ? 1 : capture(p);
 		if (p->out && fclose(p->out) && !status)
 			status = 1;
 	}

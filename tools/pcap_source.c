@@ -53,7 +53,7 @@ static void drop_ring(struct ur_source *x)
 {
 	if (x->head) {
 		for (uint32_t k = 0; k < UR_MAX_DEVICES; k++)
-			x->lost += ur_source_lost(x, k);
+			x->lost[k] = ur_source_lost(x, k);
 		munmap(x->head, UR_CAPTURE_FILE);
 	}
 	x->head = NULL;
@@ -267,7 +267,8 @@ bool ur_sources_any(const struct ur_sources *s)
 
 uint64_t ur_source_lost(const struct ur_source *x, uint32_t device)
 {
-	return x->head ? atomic_load(&x->head->lost[device]) : 0;
+	return x->head ? atomic_load(&x->head->lost[device])
+		       : x->lost[device];
 }
 
 uint32_t ur_source_peer_qpn(const struct ur_source *x, uint32_t qpn)

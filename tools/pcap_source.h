@@ -23,7 +23,7 @@ struct ur_source {
 	bool silent; /* it does not take the ring */
 	uint32_t interface[UR_MAX_DEVICES]; /* UINT32_MAX: none yet */
 	uint64_t records[UR_MAX_DEVICES];
-	uint64_t lost; /* when its ring was closed */
+	uint64_t lost[UR_MAX_DEVICES]; /* when its ring was closed */
 	/* The oldest record, if there is one. */
 	bool has_rec;
 	struct ur_capture_rec rec;

@@ -40,6 +40,7 @@ GROUPS = {
     'libfabric': 'apps.libfabric',
     'progs': 'life.progs',
     'explain': 'life.explain',
+    'pcap': 'life.pcap',
     'life': 'life.life',
     'raw': 'netns.raw',
     'dpdk': 'netns.dpdk',
