@@ -68,7 +68,7 @@ struct pcap {
 	uint8_t peer[16];
 	bool has_peer;
 	uint64_t seconds;
-	uint64_t count; /* 0: without end */
+	uint64_t count;	  /* 0: without end */
 	uint64_t last_ns; /* 0: no --last */
 	uint32_t pids[PIDS_MAX];
 	struct ur_sources sources;
@@ -79,7 +79,7 @@ struct pcap {
 	struct ur_tcp_frames *tcp;
 	uint32_t interfaces;
 	uint64_t packets;
-	uint64_t real_ns; /* CLOCK_REALTIME at CLOCK_MONOTONIC 0 */
+	uint64_t real_ns;   /* CLOCK_REALTIME at CLOCK_MONOTONIC 0 */
 	uint64_t failed_ns; /* with --last: the completion came; 0: not yet */
 	int write_error;
 	struct kept *first;
@@ -157,9 +157,8 @@ static uint32_t interface_of(struct pcap *p, struct ur_source *x)
 
 static bool is_of_device(const struct pcap *p, const struct ur_source *x)
 {
-	return !p->device ||
-	       !strncmp(p->device, x->head->device[x->rec.device],
-			UR_CAPTURE_DEVICE);
+	return !p->device || !strncmp(p->device, x->head->device[x->rec.device],
+				      UR_CAPTURE_DEVICE);
 }
 
 static bool is_of_peer(const struct pcap *p, const struct ur_capture_rec *r)
@@ -247,8 +246,7 @@ static void put_record(struct pcap *p, struct ur_source *x)
 
 static bool is_done(const struct pcap *p)
 {
-	return p->write_error ||
-	       (p->count && p->packets >= p->count);
+	return p->write_error || (p->count && p->packets >= p->count);
 }
 
 /* Returns the number of records. */
@@ -324,9 +322,9 @@ static void summarize(struct pcap *p)
 			if (x->interface[k] == UINT32_MAX)
 				continue;
 			write_out(p, p->block,
-				  ur_pcapng_statistics(
-					  p->block, x->interface[k], now,
-					  x->records[k] + n, n));
+				  ur_pcapng_statistics(p->block,
+						       x->interface[k], now,
+						       x->records[k] + n, n));
 		}
 	}
 	flush(p);
@@ -554,7 +552,9 @@ int ur_cmd_pcap(int argc, char **argv)
 		sigaction(SIGINT, &sa, NULL);
 		sigaction(SIGTERM, &sa, NULL);
 		signal(SIGPIPE, SIG_IGN);
-		status = open_all(p) || check_pids(p) || open_file(p) ? 1 : capture(p);
+		status = open_all(p) || check_pids(p) || open_file(p)
+				 ? 1
+				 : capture(p);
 		if (p->out && fclose(p->out) && !status)
 			status = 1;
 	}

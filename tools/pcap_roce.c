@@ -89,9 +89,9 @@ static bool is_request(const struct ur_opcode *op)
 static struct sender *sender_of(struct ur_roce_frames *s, uint32_t source,
 				const uint8_t dst[16], uint32_t dqpn)
 {
-	struct sender *x = &s->sender[(dqpn ^ dqpn >> 12 ^ dst[15] << 4 ^
-				       source) %
-				      SENDERS];
+	struct sender *x =
+		&s->sender[(dqpn ^ dqpn >> 12 ^ dst[15] << 4 ^ source) %
+			   SENDERS];
 
 	if (x->used && x->source == source && x->dqpn == dqpn &&
 	    !memcmp(x->dst, dst, 16))

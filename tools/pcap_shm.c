@@ -147,8 +147,9 @@ static void emit(struct put *p, struct ur_hdr *h, const uint8_t *payload,
 	ur_icrc_write(&flow, pkt, at);
 	f.len = ur_frame_udp(p->out->frame, &e, pkt, at);
 	f.dqpn = h->bth.dqpn;
-	f.comment = rec->flags & UR_CAP_DIRECT ? "direct access to shared memory"
-					       : "shared memory";
+	f.comment = rec->flags & UR_CAP_DIRECT
+			    ? "direct access to shared memory"
+			    : "shared memory";
 	if (f.len)
 		p->out->fn(p->out->arg, &f);
 }
@@ -203,8 +204,8 @@ static void emit_piece(struct put *p, const uint8_t *from, uint32_t len)
 	struct direction *d = p->d;
 	const struct request *x = request_at(d, d->head - 1);
 	bool last = d->off + len == x->len;
-	unsigned int position = (d->off ? 0 : UR_POS_FIRST) |
-				(last ? UR_POS_LAST : 0);
+	unsigned int position =
+		(d->off ? 0 : UR_POS_FIRST) | (last ? UR_POS_LAST : 0);
 	struct ur_hdr h = {
 		.bth = { .opcode = ur_opcode_pick(
 				 p->tp, (enum ur_op_kind)x->op, position,
@@ -306,8 +307,8 @@ static void put_atomic(struct put *p, const uint8_t *payload)
 			    .va = rec->va,
 			    .rkey = rec->rkey };
 
-	x->masked = rec->len == sizeof(struct ur_masked) &&
-		    x->len <= UR_MASKED_MAX;
+	x->masked =
+		rec->len == sizeof(struct ur_masked) && x->len <= UR_MASKED_MAX;
 	if (x->masked) {
 		put_masked(p, x, payload);
 		return;
@@ -325,12 +326,11 @@ static void put_atomic(struct put *p, const uint8_t *payload)
 static struct ur_hdr answer_of(const struct direction *d, uint8_t opcode,
 			       uint32_t psn)
 {
-	return (struct ur_hdr){ .bth = { .opcode = opcode,
-					 .migreq = true,
-					 .psn = psn },
-				.syndrome = UR_AETH_ACK |
-					    UR_AETH_CREDITS_INVALID,
-				.msn = d->msn & UR_PSN_MASK };
+	return (struct ur_hdr){
+		.bth = { .opcode = opcode, .migreq = true, .psn = psn },
+		.syndrome = UR_AETH_ACK | UR_AETH_CREDITS_INVALID,
+		.msn = d->msn & UR_PSN_MASK
+	};
 }
 
 /*
@@ -400,9 +400,8 @@ static void put_read_data(struct put *p, const uint8_t *from)
 		uint32_t n = left < p->mtu ? left : p->mtu;
 		uint32_t at = d->answer_off;
 		bool last = at + n == x->len;
-		struct ur_hdr h = answer_of(
-			d, response_opcode(at == 0, last),
-			ur_psn_add(x->first, at / p->mtu));
+		struct ur_hdr h = answer_of(d, response_opcode(at == 0, last),
+					    ur_psn_add(x->first, at / p->mtu));
 
 		d->msn += last;
 		h.msn = d->msn & UR_PSN_MASK;

@@ -24,8 +24,7 @@
 static int make_ring(struct ur_source *x)
 {
 	struct ur_capture_head *h;
-	int fd = memfd_create("urnic-capture",
-			      MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = memfd_create("urnic-capture", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd < 0)
 		return -errno;
@@ -267,8 +266,7 @@ bool ur_sources_any(const struct ur_sources *s)
 
 uint64_t ur_source_lost(const struct ur_source *x, uint32_t device)
 {
-	return x->head ? atomic_load(&x->head->lost[device])
-		       : x->lost[device];
+	return x->head ? atomic_load(&x->head->lost[device]) : x->lost[device];
 }
 
 uint32_t ur_source_peer_qpn(const struct ur_source *x, uint32_t qpn)

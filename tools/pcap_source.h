@@ -17,10 +17,10 @@ struct ur_source {
 	struct ur_capture_head *head; /* NULL: refused, or gone */
 	uint64_t nonce;
 	uint64_t offered_ns;
-	struct ur_record_file *record; /* its queue pairs; or NULL */
-	bool seen;   /* in the last list of processes */
-	bool ended;  /* it is not there any more */
-	bool silent; /* it does not take the ring */
+	struct ur_record_file *record;	    /* its queue pairs; or NULL */
+	bool seen;			    /* in the last list of processes */
+	bool ended;			    /* it is not there any more */
+	bool silent;			    /* it does not take the ring */
 	uint32_t interface[UR_MAX_DEVICES]; /* UINT32_MAX: none yet */
 	uint64_t records[UR_MAX_DEVICES];
 	uint64_t lost[UR_MAX_DEVICES]; /* when its ring was closed */

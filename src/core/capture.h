@@ -34,20 +34,20 @@
 enum ur_capture_kind {
 	UR_CAP_PAD = 1,
 	UR_CAP_ROCE, /* UDP payloads: npkts packets of pkt_len, the last shorter */
-	UR_CAP_SHM,  /* a request or answer through shared memory */
-	UR_CAP_TCP,  /* bytes of a stream (iWARP) */
-	UR_CAP_FRAME, /* a raw packet, with its Ethernet header */
+	UR_CAP_SHM,    /* a request or answer through shared memory */
+	UR_CAP_TCP,    /* bytes of a stream (iWARP) */
+	UR_CAP_FRAME,  /* a raw packet, with its Ethernet header */
 	UR_CAP_FAILED, /* a completion has failed: qpn */
 };
 
 enum ur_capture_flag {
-	UR_CAP_OUT = 1 << 0, /* sent, else received */
+	UR_CAP_OUT = 1 << 0,   /* sent, else received */
 	UR_CAP_FIRST = 1 << 1, /* SHM: the message begins or ends here */
 	UR_CAP_LAST = 1 << 2,
 	UR_CAP_IMM = 1 << 3,
 	UR_CAP_SOLICITED = 1 << 4,
-	UR_CAP_ACK = 1 << 5, /* SHM: ack is valid */
-	UR_CAP_DIRECT = 1 << 6, /* SHM: without the peer's processor */
+	UR_CAP_ACK = 1 << 5,	 /* SHM: ack is valid */
+	UR_CAP_DIRECT = 1 << 6,	 /* SHM: without the peer's processor */
 	UR_CAP_RESTART = 1 << 7, /* SHM: requests are counted from 0 again */
 };
 
@@ -85,10 +85,11 @@ struct ur_capture_rec {
 			uint32_t pkt_len;
 		};
 		struct {
-			uint32_t dqpn; /* the peer's */
-			uint32_t ack;  /* requests done, modulo 2^32 */
+			uint32_t dqpn;	 /* the peer's */
+			uint32_t ack;	 /* requests done, modulo 2^32 */
 			uint32_t number; /* of the request, modulo 2^32 */
-			uint32_t psn; /* of the wire, where requests would go on */
+			uint32_t
+				psn; /* of the wire, where requests would go on */
 			uint32_t total; /* bytes of the message */
 			uint32_t rkey;	/* UD: Q_Key */
 			uint64_t va;	/* UD: the sender's QPN */
@@ -107,12 +108,12 @@ enum ur_capture_state {
 
 struct ur_capture_head {
 	uint32_t magic;
-	uint32_t size;	/* of the file */
-	uint64_t nonce; /* the reader's */
+	uint32_t size;		/* of the file */
+	uint64_t nonce;		/* the reader's */
 	_Atomic uint32_t state; /* enum ur_capture_state, the writer's */
 	char device[UR_MAX_DEVICES][UR_CAPTURE_DEVICE]; /* the writer's */
 	_Alignas(64) _Atomic uint64_t head;
-	_Alignas(64) _Atomic uint64_t tail; /* the reader's */
+	_Alignas(64) _Atomic uint64_t tail;		    /* the reader's */
 	_Alignas(64) _Atomic uint64_t lost[UR_MAX_DEVICES]; /* records */
 };
 

@@ -32,9 +32,8 @@ bool ur_roce_destination(const struct ur_roce *r, const struct ur_rx *rx,
 			 uint8_t dst[16])
 {
 	const struct ur_rqp *q =
-		rx->len >= UR_BTH_LEN
-			? ur_rqp_find(r, ur_be24_at(rx->data + 5))
-			: NULL;
+		rx->len >= UR_BTH_LEN ? ur_rqp_find(r, ur_be24_at(rx->data + 5))
+				      : NULL;
 	const uint8_t *at = destination(q, rx);
 
 	if (at)

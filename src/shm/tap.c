@@ -129,11 +129,10 @@ static bool says_something(const struct ur_capture_rec *r)
 /* What an atomic carries in its body. */
 static struct iovec body_of(const struct ur_desc *c)
 {
-	uint32_t len = c->kind == UR_SHM_OLD	     ? 8
-		       : c->kind == UR_SHM_CMP_SWAP ||
-				 c->kind == UR_SHM_FETCH_ADD
-			       ? 16
-			       : 0;
+	uint32_t len =
+		c->kind == UR_SHM_OLD					    ? 8
+		: c->kind == UR_SHM_CMP_SWAP || c->kind == UR_SHM_FETCH_ADD ? 16
+									    : 0;
 
 	return (struct iovec){ (void *)(uintptr_t)c->body.value, len };
 }
@@ -276,8 +275,9 @@ static void put_atomic(const struct ur_rqp *q, const struct ur_swqe *w,
 	rec->rkey = w->wr.atomic.rkey;
 	rec->total = w->length;
 	if (ur_swqe_is_masked(w))
-		v = (struct iovec){ ur_swqe_masked(&q->qp->sq,
-						   (struct ur_swqe *)(uintptr_t)w),
+		v = (struct iovec){ ur_swqe_masked(
+					    &q->qp->sq,
+					    (struct ur_swqe *)(uintptr_t)w),
 				    sizeof(struct ur_masked) };
 	ur_capture_put(q->r->tap, rec, &v, 1);
 }

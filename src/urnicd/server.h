@@ -85,10 +85,10 @@ struct ur_session {
 	unsigned int nmads;
 	unsigned int room; /* at least, in its socket, in messages */
 
-	int exit_fd;	     /* its exit file; -1: none yet */
-	uint64_t exit_file;  /* the number of that file; 0: none yet */
-	unsigned int nxrcds; /* of which it is a member */
-	int record_fd;	     /* its flight recorder; -1: none yet */
+	int exit_fd;		   /* its exit file; -1: none yet */
+	uint64_t exit_file;	   /* the number of that file; 0: none yet */
+	unsigned int nxrcds;	   /* of which it is a member */
+	int record_fd;		   /* its flight recorder; -1: none yet */
 	struct ur_session *captor; /* the tool that captures it; or NULL */
 
 	bool asked; /* for a report, and no answer yet */

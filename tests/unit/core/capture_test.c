@@ -33,11 +33,11 @@ static int setup(void **state)
 	head = mmap(NULL, UR_CAPTURE_FILE, PROT_READ | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	assert_true(head != MAP_FAILED);
-	capture = (struct ur_capture){ .head = head,
-				       .ring = (uint8_t *)head +
-					       UR_CAPTURE_HEAD,
-				       .nonce = NONCE,
-				       .now = now };
+	capture =
+		(struct ur_capture){ .head = head,
+				     .ring = (uint8_t *)head + UR_CAPTURE_HEAD,
+				     .nonce = NONCE,
+				     .now = now };
 	return ur_guard_install();
 }
 
@@ -152,9 +152,8 @@ static void writers_keep_their_order(void **state)
 	const uint8_t *p;
 
 	for (uintptr_t i = 0; i < THREADS; i++)
-		assert_int_equal(pthread_create(&t[i], NULL, write_many,
-						(void *)i),
-				 0);
+		assert_int_equal(
+			pthread_create(&t[i], NULL, write_many, (void *)i), 0);
 	while (got < THREADS * EACH) {
 		if (take(&r, &p) != 1)
 			continue;

@@ -14,10 +14,10 @@ static uint8_t buf[4096];
 static void section(void **state)
 {
 	static const uint8_t want[] = {
-		0x0a, 0x0d, 0x0d, 0x0a, 40,   0,    0,	  0,	0x4d, 0x3c,
-		0x2b, 0x1a, 1,	  0,	0,    0,    0xff, 0xff, 0xff, 0xff,
-		0xff, 0xff, 0xff, 0xff, 4,    0,    3,	  0,	'a',  'b',
-		'c',  0,    0,	  0,	0,    0,    40,	  0,	0,    0,
+		0x0a, 0x0d, 0x0d, 0x0a, 40, 0, 0,    0,	   0x4d, 0x3c,
+		0x2b, 0x1a, 1,	  0,	0,  0, 0xff, 0xff, 0xff, 0xff,
+		0xff, 0xff, 0xff, 0xff, 4,  0, 3,    0,	   'a',	 'b',
+		'c',  0,    0,	  0,	0,  0, 40,   0,	   0,	 0,
 	};
 
 	assert_int_equal(ur_pcapng_section(buf, "abc"), sizeof(want));
@@ -27,9 +27,9 @@ static void section(void **state)
 static void interface(void **state)
 {
 	static const uint8_t want[] = {
-		1,   0,	  0, 0, 48, 0, 0, 0, 1, 0, 0, 0, 0,   0,  0, 0, 2, 0, 4, 0,
-		'd', 'e', 'v', '0', 3, 0, 1, 0, 'x', 0, 0, 0, 9, 0, 1, 0, 9, 0, 0, 0,
-		0,   0,	  0, 0, 48, 0, 0, 0,
+		1, 0, 0, 0, 48,	 0,   0,   0,	1, 0, 0, 0, 0,	 0, 0, 0,
+		2, 0, 4, 0, 'd', 'e', 'v', '0', 3, 0, 1, 0, 'x', 0, 0, 0,
+		9, 0, 1, 0, 9,	 0,   0,   0,	0, 0, 0, 0, 48,	 0, 0, 0,
 	};
 
 	assert_int_equal(ur_pcapng_interface(buf, "dev0", "x"), sizeof(want));
@@ -39,9 +39,10 @@ static void interface(void **state)
 static void packet(void **state)
 {
 	static const uint8_t want[] = {
-		6, 0, 0, 0, 56, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0,
-		3, 0, 0, 0, 3, 0, 0, 0, 'x', 'y', 'z', 0, 1, 0, 4, 0, 'l', 'o', 's', 't',
-		2, 0, 4, 0, 2, 0, 0, 0, 0, 0, 0, 0, 56, 0, 0, 0,
+		6,   0,	  0,   0, 56, 0, 0, 0, 2,   0,	 0,   0,   1, 0,
+		0,   0,	  5,   0, 0,  0, 3, 0, 0,   0,	 3,   0,   0, 0,
+		'x', 'y', 'z', 0, 1,  0, 4, 0, 'l', 'o', 's', 't', 2, 0,
+		4,   0,	  2,   0, 0,  0, 0, 0, 0,   0,	 56,  0,   0, 0,
 	};
 	const struct ur_pcapng_packet p = { .interface = 2,
 					    .ns = (1ull << 32) + 5,
@@ -57,9 +58,9 @@ static void packet(void **state)
 static void statistics(void **state)
 {
 	size_t len = ur_pcapng_statistics(buf, 1, 0, 7, 3);
-	static const uint8_t want[] = { 4, 0, 8, 0, 7, 0, 0, 0, 0, 0, 0, 0,
-					5, 0, 8, 0, 3, 0, 0, 0, 0, 0, 0, 0,
-					0, 0, 0, 0 };
+	static const uint8_t want[] = { 4, 0, 8, 0, 7, 0, 0, 0, 0, 0,
+					0, 0, 5, 0, 8, 0, 3, 0, 0, 0,
+					0, 0, 0, 0, 0, 0, 0, 0 };
 
 	assert_int_equal(len, 20 + sizeof(want) + 4);
 	assert_int_equal(buf[0], 5);
