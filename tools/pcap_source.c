@@ -277,8 +277,9 @@ uint32_t ur_source_peer_qpn(const struct ur_source *x, uint32_t qpn)
 	for (uint32_t i = 0; i < n && i < UR_RECORD_QPS; i++) {
 		struct ur_record_qp qp;
 
+		/* A destroyed one counts until its number is used again. */
 		if (ur_record_read_qp(&x->record->ring[i].qp, &qp) &&
-		    qp.qpn == qpn && !qp.gone_ns)
+		    qp.qpn == qpn && (!qp.gone_ns || found == UINT32_MAX))
 			found = qp.dest_qpn;
 	}
 	return found;

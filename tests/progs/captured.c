@@ -13,7 +13,7 @@
 
 #define SIZE (256u << 10)
 
-static const uint32_t lengths[] = { 1, 64, 1024, 5000, 20000, 100000 };
+static const uint32_t lengths[] = { 13, 64, 1024, 5000, 20000, 100000 };
 
 #define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
 

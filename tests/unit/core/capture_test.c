@@ -38,7 +38,7 @@ static int setup(void **state)
 				     .ring = (uint8_t *)head + UR_CAPTURE_HEAD,
 				     .nonce = NONCE,
 				     .now = now };
-	return ur_guard_install();
+	return 0;
 }
 
 static int teardown(void **state)
@@ -130,6 +130,8 @@ static void memory_that_is_gone_is_lost(void **state)
 	struct ur_capture_rec r;
 	const uint8_t *p;
 
+	/* After cmocka, which takes the signal as well. */
+	assert_int_equal(ur_guard_install(), 0);
 	put(1, (void *)8, 100);
 	put(2, "ab", 2);
 	assert_int_equal(take(&r, &p), 1);
