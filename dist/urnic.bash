@@ -5,7 +5,7 @@ _urnic()
 	local word=${COMP_WORDS[COMP_CWORD]} at=2 word_list
 	COMPREPLY=()
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		mapfile -t COMPREPLY < <(compgen -W "run devices show explain top metrics doctor check-config \
+		mapfile -t COMPREPLY < <(compgen -W "run devices show explain pcap top metrics doctor check-config \
 			enable disable --version --help" -- "$word")
 		return
 	fi
@@ -46,6 +46,10 @@ _urnic()
 	metrics)
 		mapfile -t COMPREPLY < <(compgen -f -W "--json --write --listen \
 			--help" -- "$word")
+		;;
+	pcap)
+		mapfile -t COMPREPLY < <(compgen -f -W "-w --device --qp \
+			--peer --seconds --count --last --help" -- "$word")
 		;;
 	check-config)
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")

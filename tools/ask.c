@@ -11,9 +11,8 @@
 
 #define WAIT_MS 2000
 
-/* with: a descriptor that goes along; -1: none. */
-static int ask_with(int conn, struct ur_ipc_msg *m, int with,
-		    int fds[UR_IPC_MAX_FDS])
+int ur_ask_with(int conn, struct ur_ipc_msg *m, int with,
+		int fds[UR_IPC_MAX_FDS])
 {
 	struct pollfd p = { .fd = conn, .events = POLLIN };
 	static uint32_t seq;
@@ -38,7 +37,7 @@ static int ask_with(int conn, struct ur_ipc_msg *m, int with,
 
 int ur_ask(int conn, struct ur_ipc_msg *m, int fds[UR_IPC_MAX_FDS])
 {
-	return ask_with(conn, m, -1, fds);
+	return ur_ask_with(conn, m, -1, fds);
 }
 
 static int refused(const struct ur_ipc_msg *m)
@@ -77,7 +76,7 @@ static int hello(int conn, int proof)
 		.role = UR_IPC_ROLE_TOOL,
 	};
 	int fds[UR_IPC_MAX_FDS];
-	int err = ask_with(conn, &m, proof, fds);
+	int err = ur_ask_with(conn, &m, proof, fds);
 
 	if (!err)
 		ur_ipc_close_fds(fds, UR_IPC_MAX_FDS);

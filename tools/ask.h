@@ -14,4 +14,8 @@ int ur_ask_open(void);
 /* Send a request and wait for its reply: 0 or -errno. */
 int ur_ask(int conn, struct ur_ipc_msg *m, int fds[UR_IPC_MAX_FDS]);
 
+/* The same; with: a descriptor that goes along, -1: none. */
+int ur_ask_with(int conn, struct ur_ipc_msg *m, int with,
+		int fds[UR_IPC_MAX_FDS]);
+
 #endif

@@ -35,6 +35,7 @@ static struct ur_client *client_create(void)
 	c->fd = -1;
 	c->proof_fd = -1;
 	c->record_fd = -1;
+	c->capture_fd = -1;
 	c->store[0] = -1;
 	c->store[1] = -1;
 	c->epfd = epoll_create1(EPOLL_CLOEXEC);
@@ -102,6 +103,7 @@ void ur_client_close(struct ur_client *c)
 	ur_ipc_close_fds(&c->epfd, 1);
 	ur_ipc_close_fds(&c->timer_fd, 1);
 	ur_ipc_close_fds(c->store, 2);
+	ur_ipc_close_fds(&c->capture_fd, 1);
 	ur_ipc_close_fds(&c->proof_fd, 1);
 	ur_exit_file_close(&c->exit_file);
 	for (unsigned int i = 0; i < c->nslots; i++)
@@ -260,6 +262,15 @@ void ur_client_record(struct ur_client *c, int fd)
 	ur_unlock(&c->lock);
 }
 
+void ur_client_on_capture(struct ur_client *c, ur_client_capture begin,
+			  void (*end)(void))
+{
+	ur_lock(&c->lock);
+	c->begin_capture = begin;
+	c->end_capture = end;
+	ur_unlock(&c->lock);
+}
+
 static int take_ring(struct ur_client *c, int *sock)
 {
 	if (c->reply.type != UR_IPC_RING ||
@@ -360,8 +371,9 @@ static void answer_report(struct ur_client *c, uint32_t seq)
  */
 void ur_client_service(struct ur_client *c)
 {
-	bool report = false;
+	bool report = false, capture;
 	uint32_t seq = 0;
+	int fd;
 
 	if (!ur_trylock(&c->lock))
 		return;
@@ -375,7 +387,19 @@ void ur_client_service(struct ur_client *c)
 		c->report_wanted = false;
 		ur_client_conn_timer(c, 0);
 	}
+	capture = c->capture_wanted && c->begin_capture;
+	fd = c->capture_fd;
+	if (capture) {
+		c->capture_wanted = false;
+		c->capture_fd = -1;
+		if (c->state == UR_CLIENT_UP)
+			ur_client_conn_timer(c, 0);
+	}
 	ur_unlock(&c->lock);
+	if (capture && fd >= 0)
+		c->begin_capture(fd);
+	else if (capture)
+		c->end_capture();
 	if (report)
 		answer_report(c, seq);
 }

@@ -152,6 +152,14 @@ void ur_client_exit_acks(struct ur_client *c, const struct ur_timewait *acks,
 void ur_client_record(struct ur_client *c, int fd);
 
 /*
+ * begin gets a tool's ring (core/capture.h), which it takes; end: the tool or urnicd
+ * has gone.  Both in the thread that calls ur_client_service().
+ */
+typedef void (*ur_client_capture)(int fd);
+void ur_client_on_capture(struct ur_client *c, ur_client_capture begin,
+			  void (*end)(void));
+
+/*
  * XRC domains that processes share (urnicd/xrcd.c).  open: the file that fd
  * shows, which stays the caller's; flags as enum ur_xrcd_flags.  -EAGAIN,
  * -EINVAL, -EBADF as ibv_open_xrcd(3); -EOPNOTSUPP: alone, or not a file that

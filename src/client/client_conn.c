@@ -250,6 +250,14 @@ static void allow_start(struct ur_client *c, uint64_t now_ns)
 	c->start_gap_ns = START_NS;
 }
 
+/* The newest ring or end is what counts. */
+static void want_capture(struct ur_client *c, int fd)
+{
+	ur_ipc_close_fds(&c->capture_fd, 1);
+	c->capture_fd = fd;
+	c->capture_wanted = true;
+}
+
 /*
  * Many processes see urnicd die at the same time.  A delay that depends on the
  * pid lets one start the next, and most of the others find it.
@@ -262,6 +270,7 @@ void ur_client_conn_lose(struct ur_client *c)
 	if (c->state != UR_CLIENT_UP)
 		return;
 	c->state = UR_CLIENT_LOST;
+	want_capture(c, -1);
 	allow_start(c, now);
 	c->brisk_end_ns = now + BRISK_NS;
 	ur_client_lease_lost(c);
@@ -497,6 +506,10 @@ static void handle(struct ur_client *c, const struct ur_ipc_msg *m, int *fds)
 		ur_err("slot %u of port 4791 was not confirmed by the new "
 		       "urnicd (%s): restart this program",
 		       m->slot, strerror(m->error));
+	} else if (m->type == UR_IPC_CAPTURE) {
+		want_capture(c, fds[0]);
+		fds[0] = -1;
+		ur_client_conn_timer(c, 1);
 	} else if (m->type == UR_IPC_REPORT_GET) {
 		c->report_wanted = true;
 		c->report_seq = m->seq;

@@ -113,6 +113,13 @@ struct ur_client {
 	struct ur_ipc_msg reply;
 	int reply_fd;
 
+	/* What ur_client_service() is to tell: capture_fd is a ring, or -1: an
+	 * end. */
+	bool capture_wanted;
+	int capture_fd;
+	ur_client_capture begin_capture;
+	void (*end_capture)(void);
+
 	bool report_wanted;
 	uint32_t report_seq;
 	ur_client_report report;

@@ -120,6 +120,8 @@ static const struct {
 	[UR_IPC_TCP_PUT] = { F_HANDLE, FD_0 },
 	[UR_IPC_RECORD] = { 0, FD_1 },
 	[UR_IPC_RECORD_NEXT] = { F_ID, FD_0 },
+	[UR_IPC_CAPTURE] = { F_ID, FD_0 | FD_1 },
+	[UR_IPC_CAPTURED] = { F_ERROR, FD_0 },
 };
 
 static bool known(unsigned int type)

@@ -11,6 +11,7 @@
 #include "base/guard.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "engine/capture.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
 #include "engine/shm_peers.h"
@@ -236,6 +237,7 @@ static int add_lane(struct ur_adapter *a, const struct ur_lane_ops *ops,
 		return err;
 	atomic_store_explicit(&a->lanes[n], *out, memory_order_release);
 	atomic_store_explicit(&a->lane_count, n + 1, memory_order_release);
+	ur_capture_follow(*out);
 	return 0;
 }
 

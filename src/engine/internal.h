@@ -22,6 +22,7 @@
 #include "base/timer.h"
 #include "base/yield.h"
 #include "client/client.h"
+#include "core/capture.h"
 #include "core/cross.h"
 #include "core/dev.h"
 #include "core/mr.h"
@@ -168,12 +169,13 @@ struct ur_lane {
 	const struct ur_lane_ops *ops;
 	struct ur_roce *roce; /* NULL unless RoCE */
 	struct ur_link *link;
-	struct ur_iw_lane *iw;	 /* iWARP (lane_iwarp.c) */
-	struct ur_raw_lane *raw; /* raw packets (lane_raw.c) */
-	uint32_t timescale;	 /* ur_timescale() */
-	uint32_t poll_timescale; /* for gaps between polls */
-	int wait_fd;		 /* wakes the thread that waits (wait.c) */
-	int wake_fd;		 /* wakes the helper; constant up to here */
+	const struct ur_tap *tap; /* capture.c; not constant; NULL: none */
+	struct ur_iw_lane *iw;	  /* iWARP (lane_iwarp.c) */
+	struct ur_raw_lane *raw;  /* raw packets (lane_raw.c) */
+	uint32_t timescale;	  /* ur_timescale() */
+	uint32_t poll_timescale;  /* for gaps between polls */
+	int wait_fd;		  /* wakes the thread that waits (wait.c) */
+	int wake_fd;		  /* wakes the helper; constant up to here */
 	/* wakefd.h; -1: none. */
 	int peer_wakefds; /* the set of all peers' of this host */
 	int sole_wakefd;  /* if there is one peer */

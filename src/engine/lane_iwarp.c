@@ -122,6 +122,8 @@ static void transmit(struct ur_iw_lane *iw, struct ur_qp *qp,
 			ur_iwarp_tx_fault(iw->w, qp, now_ns);
 			continue;
 		}
+		if (__builtin_expect(k->lane->tap != NULL, 0) && len > 0)
+			ur_tap_stream(k, iov, n, (uint32_t)len, true);
 		ur_iwarp_tx_done(iw->w, qp, (uint32_t)len, now_ns);
 		if (len == 0)
 			return;
@@ -195,6 +197,8 @@ static bool read_conn(struct ur_iw_lane *iw, struct ur_iw_link *k)
 	if (iw->now_ns == 0)
 		iw->now_ns = ur_clock_ns();
 	if (len > 0) {
+		if (__builtin_expect(k->lane->tap != NULL, 0))
+			ur_tap_stream(k, iov, n, (uint32_t)len, false);
 		ur_iwarp_rx_done(iw->w, k->qp, (uint32_t)len, iw->now_ns);
 		/* The read may have ended at unmapped memory. */
 		if (n > 1 && (uint32_t)len < want)

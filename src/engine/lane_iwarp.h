@@ -56,6 +56,10 @@ void ur_iw_linger_read(struct ur_iw_link *k);
 uint64_t ur_iw_linger_deadline(const struct ur_iw_lane *iw);
 void ur_iw_linger_expire(struct ur_iw_lane *iw, uint64_t now_ns);
 
+/* capture.c: the first len bytes of the pieces were sent or received. */
+void ur_tap_stream(const struct ur_iw_link *k, const struct iovec *iov,
+		   uint32_t n, uint32_t len, bool sent);
+
 /* lane_iwarp.c: sends what qp has, then shuts down or closes if it asks so. */
 void ur_iw_serve(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns);
 

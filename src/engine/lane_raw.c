@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/timer.h"
+#include "engine/capture.h"
 #include "engine/report.h"
 
 #define RETRY_SEND_NS	     50000u
@@ -141,6 +142,13 @@ static int give_up(struct ur_raw_lane *rl, uint32_t done, int err)
 	return err;
 }
 
+static void tap_sent(const struct ur_tap *tap, const struct ur_frame_tx *f,
+		     uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		ur_tap_frame(tap, f[i].iov, f[i].niov, true);
+}
+
 /* Each queue pair in turn, a batch at a time. */
 static bool raw_send(struct ur_lane *l, uint64_t now_ns)
 {
@@ -159,6 +167,8 @@ static bool raw_send(struct ur_lane *l, uint64_t now_ns)
 		if (n == 0)
 			continue;
 		done = ur_packet_send(rl->packet, rl->tx, n, &err);
+		if (l->tap)
+			tap_sent(l->tap, rl->tx, done);
 		err = give_up(rl, done, err);
 		ur_raw_sent(rl->raw, qp, done, err == -EAGAIN ? 0 : err,
 			    now_ns);
@@ -184,6 +194,9 @@ static void on_frame(void *arg, const struct ur_frame_rx *f)
 
 	if (rl->now_ns == 0)
 		rl->now_ns = ur_clock_ns();
+	if (rl->tap)
+		ur_tap_frame(rl->tap, &(struct iovec){ f->data, f->len }, 1,
+			     false);
 	ur_raw_input(rl->raw, f, rl->now_ns);
 }
 
@@ -228,6 +241,7 @@ static int raw_step(struct ur_lane *l, uint64_t now_ns)
 	uint32_t n;
 
 	rl->now_ns = 0;
+	rl->tap = l->tap;
 	n = receive(rl, now_ns);
 	if (rl->now_ns)
 		now_ns = rl->now_ns;

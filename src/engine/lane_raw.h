@@ -13,7 +13,8 @@ struct ur_raw_lane {
 	struct ur_packet *packet; /* NULL until there is a queue pair */
 	struct ur_netdev dev;
 	char ifname[IF_NAMESIZE];
-	uint64_t now_ns; /* of the batch that is being received */
+	uint64_t now_ns;	  /* of the batch that is being received */
+	const struct ur_tap *tap; /* the lane's, at that time */
 	/* Frames wait in the socket, since no QP has receives. */
 	uint64_t starved_ns;	   /* since when; 0: they do not */
 	uint64_t starved_check_ns; /* when to check for receives; UR_NEVER */

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "engine/capture.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
 #include "engine/publish.h"
@@ -83,6 +84,7 @@ static void child_after_fork(void)
 		inherited[k] = a;
 		atomic_store(&adapters[k], NULL);
 	}
+	ur_capture_child();
 	ur_recorder_child();
 	ur_publish_child();
 	if (client)
@@ -175,6 +177,9 @@ int ur_process_client_open(struct ur_adapter *a)
 		err = ur_client_open(&client, ur_report, NULL);
 		if (!err)
 			ur_recorder_share(client);
+		if (!err)
+			ur_client_on_capture(client, ur_capture_begin,
+					     ur_capture_end);
 		if (!err)
 			atomic_store_explicit(&the_client, client,
 					      memory_order_release);

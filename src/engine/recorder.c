@@ -13,6 +13,7 @@
 #include "client/client.h"
 #include "client/record_file.h"
 #include "core/qp.h"
+#include "engine/capture.h"
 #include "explain/explain.h"
 
 static int record_fd = -1;
@@ -43,6 +44,7 @@ static void log_failure(struct ur_qp *qp)
 	const struct ur_recorder *r = atomic_load(&ur_recorder);
 	struct ur_verdict v;
 
+	ur_capture_failed(qp);
 	if (ur_log_level < UR_LOG_INFO)
 		return;
 	ur_explain_own(r->file, qp->record.ring, ur_clock_ns(), &v);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "engine/capture.h"
 #include "engine/hooks.h"
 #include "engine/shm_peers.h"
 #include "ports/port.h"
@@ -35,6 +36,13 @@
 /* While steps find descriptors, every SHM_STEPS-th also reads the link. */
 #define SHM_STEPS	8u
 
+static void input(struct ur_lane *l, const struct ur_rx *rx)
+{
+	if (__builtin_expect(l->serves_qp1, 0) && ur_cm_hook_input(rx))
+		return;
+	l->accepted |= ur_roce_input(l->roce, rx, l->now_ns);
+}
+
 static void on_packet(void *arg, const struct ur_rx *rx)
 {
 	struct ur_lane *l = arg;
@@ -42,9 +50,10 @@ static void on_packet(void *arg, const struct ur_rx *rx)
 	if (l->now_ns == 0)
 		l->now_ns = ur_clock_ns();
 	l->read_bytes += rx->len;
-	if (__builtin_expect(l->serves_qp1, 0) && ur_cm_hook_input(rx))
-		return;
-	l->accepted |= ur_roce_input(l->roce, rx, l->now_ns);
+	if (__builtin_expect(l->tap != NULL, 0))
+		ur_tap_packet(l, rx, input);
+	else
+		input(l, rx);
 }
 
 void ur_roce_io_kick(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
@@ -73,6 +82,8 @@ bool ur_roce_io_send(struct ur_lane *l, uint64_t now_ns)
 			l->retry_ns = now_ns + RETRY_SEND_NS;
 			break;
 		}
+		if (__builtin_expect(l->tap != NULL, 0))
+			ur_tap_burst(l->tap, t, err);
 		if (err)
 			ur_debug("lane %u: burst of %u x %u bytes: %s", l->id,
 				 t->npkts, t->pkt_len, strerror(-err));

@@ -28,6 +28,19 @@ static const uint8_t *destination(const struct ur_rqp *q,
 	return q && q->path ? q->path->key.src : NULL;
 }
 
+bool ur_roce_destination(const struct ur_roce *r, const struct ur_rx *rx,
+			 uint8_t dst[16])
+{
+	const struct ur_rqp *q =
+		rx->len >= UR_BTH_LEN ? ur_rqp_find(r, ur_be24_at(rx->data + 5))
+				      : NULL;
+	const uint8_t *at = destination(q, rx);
+
+	if (at)
+		memcpy(dst, at, 16);
+	return at != NULL;
+}
+
 static bool is_flow(const struct ur_rx_flow *f, const struct ur_rx *rx,
 		    const uint8_t dst[16])
 {

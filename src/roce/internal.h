@@ -280,7 +280,8 @@ struct ur_roce {
 	void (*want_peer)(void *arg, uint16_t slot); /* NULL: no shm */
 	void *want_arg;
 	struct ur_export *export;
-	struct ur_shm *shm; /* shm/'s part of the lane */
+	struct ur_shm *shm;	  /* shm/'s part of the lane */
+	const struct ur_tap *tap; /* of shared memory; NULL: no capture */
 	struct ur_rng rng;
 	struct ur_rqp **qps; /* by index */
 	uint32_t qp_count;

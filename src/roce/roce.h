@@ -66,6 +66,10 @@ struct ur_roce_config {
 int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out);
 void ur_roce_destroy(struct ur_roce *r); /* all QPs must be gone */
 
+/* Our own address of a packet of which rx has none; false: unknown. */
+bool ur_roce_destination(const struct ur_roce *r, const struct ur_rx *rx,
+			 uint8_t dst[16]);
+
 /* The UDP source ports of our packets; the ICRC covers them. */
 void ur_roce_set_sports(struct ur_roce *r, const struct ur_sports *sports);
 

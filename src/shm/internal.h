@@ -3,6 +3,7 @@
 #ifndef UR_SHM_INTERNAL_H
 #define UR_SHM_INTERNAL_H
 
+#include "core/capture.h"
 #include "roce/internal.h"
 #include "shm/shm.h"
 
@@ -340,8 +341,23 @@ void ur_shm_uc_take(struct ur_rqp *q, const struct ur_desc *c);
  * ur_shm_send_message(). _wants: enough datagrams go there.
  */
 struct ur_shm_peer *ur_shm_ud_peer(struct ur_rqp *q, const struct ur_swqe *w);
+/* Of a datagram: its addresses, and its payload if that is in the body. */
+void ur_shm_ud_addresses(const struct ur_desc *c, uint8_t src[16],
+			 uint8_t dst[16]);
+const uint8_t *ur_shm_ud_body(const struct ur_desc *c);
 int ur_shm_ud_send(struct ur_rqp *q, const struct ur_swqe *w);
 void ur_shm_ud_take(struct ur_roce *r, const struct ur_desc *c);
 bool ur_shm_ud_wants(const struct ur_roce *r, uint16_t slot);
+
+/*
+ * tap.c, only while r->tap is set.  _sent: about to be published; _taken: about to
+ * be executed, q is NULL for a datagram; _fetched: the data of a rendezvous has
+ * come; _direct: done by direct access.
+ */
+void ur_shm_tap_sent(const struct ur_rqp *q, const struct ur_desc *c);
+void ur_shm_tap_taken(const struct ur_roce *r, const struct ur_rqp *q,
+		      const struct ur_desc *c);
+void ur_shm_tap_fetched(const struct ur_rqp *q, const struct ur_desc *c);
+void ur_shm_tap_direct(const struct ur_rqp *q, const struct ur_swqe *w);
 
 #endif

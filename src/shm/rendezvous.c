@@ -240,5 +240,7 @@ bool ur_shm_rndv_place(struct ur_rqp *q, const struct ur_desc *c)
 		ur_direct_allow_cma(n->peer->direct, false);
 	n->rndv_failed = !n->peer->direct || get(q, c);
 	q->r->cnt.shm_pulled += !n->rndv_failed;
+	if (q->r->tap && !n->rndv_failed)
+		ur_shm_tap_fetched(q, c);
 	return !n->rndv_failed;
 }

@@ -237,6 +237,8 @@ static inline void done(struct ur_rqp *q, const struct ur_swqe *w)
 	q->shm->direct += w->length + DIRECT_COST;
 	if (!q->qp->on_shm)
 		return; /* it failed */
+	if (__builtin_expect(q->r->tap != NULL, 0))
+		ur_shm_tap_direct(q, w);
 	q->req.cur++;
 	q->req.fresh++;
 	if (ur_shm_ack_late(q, w))

@@ -18,7 +18,7 @@ void ur_shm_export_qp(struct ur_rqp *q)
 {
 	uint32_t access = q->qp->attr.access;
 
-	if (!q->shm || !q->shm->serves)
+	if (!q->shm || !q->shm->serves || q->r->tap)
 		return;
 	/* The first request in RTR raises an event, so it has to come here. */
 	if (ur_rqp_state(q) == UR_QPS_RTR && !q->rsp.comm_est)

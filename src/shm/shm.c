@@ -60,6 +60,8 @@ void ur_shm_send(struct ur_rqp *q, struct ur_desc *c)
 		 */
 		n->peer->synced = n->wired;
 	}
+	if (__builtin_expect(q->r->tap != NULL, 0))
+		ur_shm_tap_sent(q, c);
 	ur_spsc_publish(&n->peer->chan.tx);
 	if (mark)
 		n->peer->marked = n->peer->chan.tx.head;
@@ -547,6 +549,9 @@ static bool take_oldest(struct ur_roce *r, struct ur_shm_peer *p)
 		return false;
 	r->shm->from = &p->chan;
 	q = c.kind == UR_SHM_DATAGRAM ? NULL : addressee(r, p, &c);
+	if (__builtin_expect(r->tap != NULL, 0) &&
+	    (q || c.kind == UR_SHM_DATAGRAM))
+		ur_shm_tap_taken(r, q, &c);
 	if (q)
 		take(q, &c);
 	else if (c.kind == UR_SHM_DATAGRAM)

@@ -86,6 +86,7 @@
 struct ur_qp;
 struct ur_roce;
 struct ur_direct;
+struct ur_tap;
 
 /* What is known of our regions that the peer may get data from (rendezvous.c);
  * direct-mapped by key. */
@@ -167,6 +168,10 @@ void ur_shm_for_each(const struct ur_roce *r,
  */
 bool ur_shm_waits_link(const struct ur_roce *r);
 void ur_shm_link_empty(struct ur_roce *r);
+
+/* Capture what goes through shared memory; NULL: no more.  *tap stays the
+ * caller's. */
+void ur_shm_set_tap(struct ur_roce *r, const struct ur_tap *tap);
 
 /* Is there any channel? */
 bool ur_shm_any(const struct ur_roce *r);

@@ -156,15 +156,24 @@ int ur_shm_ud_send(struct ur_rqp *q, const struct ur_swqe *w)
 
 /* --- responder --- */
 
-static void get_addresses(const struct ur_desc *c, struct ur_rx *rx)
+void ur_shm_ud_addresses(const struct ur_desc *c, uint8_t src[16],
+			 uint8_t dst[16])
 {
 	if (c->flags & UR_SHM_V6) {
-		memcpy(rx->src, c->body.bytes + V6_SRC, 16);
-		memcpy(rx->dst, c->body.bytes + V6_DST, 16);
+		memcpy(src, c->body.bytes + V6_SRC, 16);
+		memcpy(dst, c->body.bytes + V6_DST, 16);
 		return;
 	}
-	ur_addr_from_v4(rx->src, c->body.bytes + V4_SRC);
-	ur_addr_from_v4(rx->dst, c->body.bytes + V4_DST);
+	ur_addr_from_v4(src, c->body.bytes + V4_SRC);
+	ur_addr_from_v4(dst, c->body.bytes + V4_DST);
+}
+
+const uint8_t *ur_shm_ud_body(const struct ur_desc *c)
+{
+	return (c->flags & UR_SHM_IN_BODY) && c->len <= V4_ROOM &&
+			       !(c->flags & UR_SHM_V6)
+		       ? c->body.bytes + V4_DATA
+		       : NULL;
 }
 
 /* Where the payload is; NULL: the descriptor violates the protocol. */
@@ -177,9 +186,7 @@ static const uint8_t *payload_of(const struct ur_roce *r,
 		return c->body.bytes;
 	if (!(c->flags & UR_SHM_IN_BODY))
 		return ur_spsc_payload(&r->shm->from->rx, c->body.at, c->len);
-	return c->len <= V4_ROOM && !(c->flags & UR_SHM_V6)
-		       ? c->body.bytes + V4_DATA
-		       : NULL;
+	return ur_shm_ud_body(c);
 }
 
 static void receive(struct ur_rqp *q, const struct ur_desc *c)
@@ -196,7 +203,7 @@ static void receive(struct ur_rqp *q, const struct ur_desc *c)
 		q->r->cnt.drop_malformed++;
 		return;
 	}
-	get_addresses(c, &rx);
+	ur_shm_ud_addresses(c, rx.src, rx.dst);
 	in.hdr.op = ur_opcode_get(imm ? UR_UD_SEND_ONLY_IMM : UR_UD_SEND_ONLY);
 	in.hdr.bth.solicited = (c->flags & UR_SHM_SOLICITED) != 0;
 	in.hdr.qkey = c->ack;

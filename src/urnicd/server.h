@@ -85,10 +85,11 @@ struct ur_session {
 	unsigned int nmads;
 	unsigned int room; /* at least, in its socket, in messages */
 
-	int exit_fd;	     /* its exit file; -1: none yet */
-	uint64_t exit_file;  /* the number of that file; 0: none yet */
-	unsigned int nxrcds; /* of which it is a member */
-	int record_fd;	     /* its flight recorder; -1: none yet */
+	int exit_fd;		   /* its exit file; -1: none yet */
+	uint64_t exit_file;	   /* the number of that file; 0: none yet */
+	unsigned int nxrcds;	   /* of which it is a member */
+	int record_fd;		   /* its flight recorder; -1: none yet */
+	struct ur_session *captor; /* the tool that captures it; or NULL */
 
 	bool asked; /* for a report, and no answer yet */
 	int report_fd;
@@ -319,6 +320,10 @@ uint64_t ur_exits_deadline(const struct ur_server *s);
 
 /* records.c: flight recorders */
 ur_message_fn ur_records_take, ur_records_next;
+/* captures.c.  _forget: that tool has gone. */
+ur_message_fn ur_captures_ask;
+void ur_captures_forget(struct ur_server *s, const struct ur_session *tool);
+
 /* The session ends: its file is taken. */
 void ur_records_keep(struct ur_server *s, struct ur_session *ses);
 /* Until then a urnicd without clients keeps failed records; 0: there are none. */

@@ -43,6 +43,8 @@ void ur_session_close(struct ur_server *s, struct ur_session *ses,
 	s->nsessions--;
 	s->idle_since_ns = s->now_ns;
 	ur_mads_forget(s, ses);
+	if (ses->role == UR_IPC_ROLE_TOOL)
+		ur_captures_forget(s, ses);
 	ur_quota_give(&s->quota, ses->uid, UR_QUOTA_PORTS, ses->binds.count);
 	ur_binds_drop(&s->binds, &ses->binds);
 	ur_xrcd_forget(s, ses);
@@ -196,6 +198,7 @@ static const struct {
 	[UR_IPC_EXIT_FILE] = { UR_IPC_ROLE_CLIENT, ur_exits_take },
 	[UR_IPC_RECORD] = { UR_IPC_ROLE_CLIENT, ur_records_take },
 	[UR_IPC_RECORD_NEXT] = { UR_IPC_ROLE_TOOL, ur_records_next },
+	[UR_IPC_CAPTURE] = { UR_IPC_ROLE_TOOL, ur_captures_ask },
 	[UR_IPC_PEER] = { UR_IPC_ROLE_CLIENT, ur_peers_pass },
 	[UR_IPC_RING_GET] = { UR_IPC_ROLE_CLIENT, ur_port_ring },
 	[UR_IPC_TCP_RING_GET] = { UR_IPC_ROLE_CLIENT, ur_tcp_ring },

@@ -42,6 +42,7 @@ GROUPS = {
     'progs': 'life.progs',
     'explain': 'life.explain',
     'watch': 'life.watch',
+    'pcap': 'life.pcap',
     'life': 'life.life',
     'raw': 'netns.raw',
     'dpdk': 'netns.dpdk',

@@ -12,9 +12,12 @@ PORT = 4791
 
 
 def packets(path):
-    """The Ethernet frames of a pcap file, whole ones only."""
+    """The Ethernet frames of a pcap or pcapng file, whole ones only."""
     with open(path, 'rb') as f:
         head = f.read(24)
+        if head[:4] == b'\x0a\x0d\x0d\x0a':
+            yield from blocks(head + f.read())
+            return
         order = '<' if head[:4] in (b'\xd4\xc3\xb2\xa1',
                                     b'\x4d\x3c\xb2\xa1') else '>'
         while True:
@@ -25,6 +28,19 @@ def packets(path):
             data = f.read(caplen)
             if caplen == length:
                 yield data
+
+
+def blocks(data):
+    """The frames of the packet blocks (type 6) of a pcapng section."""
+    order = '<' if data[8:12] == b'\x4d\x3c\x2b\x1a' else '>'
+    at = 0
+    while at + 12 <= len(data):
+        kind, size = struct.unpack_from(order + 'II', data, at)
+        if kind == 6:
+            caplen, length = struct.unpack_from(order + 'II', data, at + 20)
+            if caplen == length:
+                yield data[at + 28:at + 28 + caplen]
+        at += size
 
 
 def roce(frame):

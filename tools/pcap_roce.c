@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Bursts of RoCEv2, as the process gave them to its link or got them.  A request
+ * whose PSN was sent before is a retransmission.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pcap_frame.h"
+#include "roce/counters.h"
+#include "wire/bth.h"
+#include "wire/icrc.h"
+
+#define SENDERS 4096u
+
+/* The requests to one queue pair. */
+struct sender {
+	uint8_t dst[16];
+	uint32_t source;
+	uint32_t dqpn;
+	uint32_t last; /* PSN */
+	bool used;
+};
+
+struct ur_roce_frames {
+	struct sender sender[SENDERS];
+};
+
+struct ur_roce_frames *ur_roce_frames_create(void)
+{
+	return calloc(1, sizeof(struct ur_roce_frames));
+}
+
+void ur_roce_frames_destroy(struct ur_roce_frames *s)
+{
+	free(s);
+}
+
+#define VERDICT(name, text)                                                    \
+	{                                                                      \
+		offsetof(struct ur_roce_counters, name) / 8, text              \
+	}
+
+static const struct {
+	size_t counter;
+	const char *text;
+} verdicts[] = {
+	VERDICT(drop_icrc, "dropped: wrong ICRC"),
+	VERDICT(drop_malformed, "dropped: malformed"),
+	VERDICT(drop_no_qp, "dropped: no such queue pair"),
+	VERDICT(drop_qp_state, "dropped: the queue pair does not receive"),
+	VERDICT(drop_transport, "dropped: of another type of queue pair"),
+	VERDICT(drop_pkey, "dropped: wrong P_Key"),
+	VERDICT(drop_qkey, "dropped: wrong Q_Key"),
+	VERDICT(drop_peer, "dropped: not from the queue pair's peer"),
+	VERDICT(drop_no_recv, "dropped: no receive is posted"),
+	VERDICT(drop_length, "dropped: wrong length"),
+	VERDICT(drop_uc_sequence, "dropped: of an incomplete message"),
+	VERDICT(drop_memory, "dropped: memory is not accessible"),
+	VERDICT(drop_ghost_ack, "dropped: acknowledges what was not sent"),
+	VERDICT(drop_xrc_held, "dropped: waits for another process"),
+	VERDICT(drop_dc_key, "dropped: wrong DC access key"),
+	VERDICT(drop_dc_full, "dropped: too many DC sessions"),
+	VERDICT(drop_dc_stale, "dropped: of an old DC session"),
+	VERDICT(drop_foreign, "dropped: of another process"),
+	VERDICT(out_of_sequence, "dropped: out of sequence"),
+	VERDICT(duplicate_request, "duplicate"),
+	VERDICT(send_rnr_err, "refused: no receive is posted (RNR NAK)"),
+	VERDICT(resp_local_length_error, "refused: longer than the receive"),
+	VERDICT(resp_remote_access_errors, "refused: remote access error"),
+	VERDICT(resp_remote_op_errors, "refused: remote operation error"),
+};
+
+static const char *verdict_text(uint16_t verdict)
+{
+	for (size_t i = 0; i < sizeof(verdicts) / sizeof(verdicts[0]); i++)
+		if (verdict == verdicts[i].counter + 1)
+			return verdicts[i].text;
+	return NULL;
+}
+
+static bool is_request(const struct ur_opcode *op)
+{
+	return op && op->transport == UR_TP_RC && op->kind != UR_OP_ACK &&
+	       op->kind != UR_OP_ATOMIC_ACK && op->kind != UR_OP_READ_RESPONSE;
+}
+
+static struct sender *sender_of(struct ur_roce_frames *s, uint32_t source,
+				const uint8_t dst[16], uint32_t dqpn)
+{
+	struct sender *x =
+		&s->sender[(dqpn ^ dqpn >> 12 ^ dst[15] << 4 ^ source) %
+			   SENDERS];
+
+	if (x->used && x->source == source && x->dqpn == dqpn &&
+	    !memcmp(x->dst, dst, 16))
+		return x;
+	x->used = false;
+	x->source = source;
+	x->dqpn = dqpn;
+	memcpy(x->dst, dst, 16);
+	return x;
+}
+
+static bool was_sent(struct ur_roce_frames *s, const struct ur_frame_out *out,
+		     const struct ur_capture_rec *rec, const struct ur_hdr *h)
+{
+	struct sender *x;
+
+	if (!is_request(h->op))
+		return false;
+	x = sender_of(s, out->source, rec->dst, h->bth.dqpn);
+	if (x->used && ur_psn_diff(h->bth.psn, x->last) <= 0)
+		return true;
+	x->used = true;
+	x->last = h->bth.psn;
+	return false;
+}
+
+/*
+ * A socket hides the identification of a received packet, which the ICRC of IPv4
+ * covers: find the one that makes it right.  The CRC is linear in its bits.
+ */
+static uint16_t find_id(const struct ur_frame_ends *e, const uint8_t *pkt,
+			size_t len, uint16_t likely)
+{
+	struct ur_icrc_flow flow = { .sport = e->sport, .dport = e->dport };
+	uint32_t prefix, crc, want, row[16];
+	uint16_t id[16], found = 0;
+
+	if (len < UR_BTH_LEN + UR_ICRC_LEN)
+		return likely;
+	memcpy(flow.src, e->src, 16);
+	memcpy(flow.dst, e->dst, 16);
+	prefix = ur_icrc_prefix(&flow, len);
+	memcpy(&want, pkt + len - UR_ICRC_LEN, sizeof(want));
+	crc = ur_icrc_run(prefix ^ ur_icrc_prefix_id(&flow, likely), pkt,
+			  len - UR_ICRC_LEN);
+	if (crc == le32toh(want))
+		return likely;
+	crc = ur_icrc_run(prefix, pkt, len - UR_ICRC_LEN);
+	want = le32toh(want) ^ crc;
+	for (unsigned int i = 0; i < 16; i++) {
+		id[i] = (uint16_t)(1u << i);
+		row[i] = ur_icrc_run(prefix ^ ur_icrc_prefix_id(&flow, id[i]),
+				     pkt, len - UR_ICRC_LEN) ^
+			 crc;
+		for (unsigned int k = 0; k < i; k++) {
+			if ((row[i] ^ row[k]) < row[i]) {
+				row[i] ^= row[k];
+				id[i] ^= id[k];
+			}
+		}
+		if ((want ^ row[i]) < want) {
+			want ^= row[i];
+			found ^= id[i];
+		}
+	}
+	return want ? likely : found;
+}
+
+void ur_roce_frames_put(struct ur_roce_frames *s, struct ur_frame_out *out,
+			const struct ur_capture_rec *rec,
+			const uint8_t *payload)
+{
+	bool sent = rec->flags & UR_CAP_OUT;
+	struct ur_frame_ends e = ur_frame_ends_of(rec);
+	char text[128];
+	uint16_t n = 0;
+
+	for (uint32_t off = 0; off < rec->len && rec->pkt_len; n++) {
+		uint32_t left = rec->len - off;
+		uint32_t len = left < rec->pkt_len ? left : rec->pkt_len;
+		struct ur_frame f = { .rec = rec,
+				      .interface = out->interface,
+				      .source = out->source,
+				      .data = out->frame,
+				      .dqpn = UINT32_MAX,
+				      .sent = sent };
+		const uint8_t *data;
+		size_t data_len;
+		struct ur_hdr h;
+		bool ok = !ur_hdr_decode(&h, payload + off, len, &data,
+					 &data_len);
+
+		if (ok)
+			f.dqpn = h.bth.dqpn;
+		if (!sent)
+			f.comment = verdict_text(rec->verdict);
+		else if (ok && was_sent(s, out, rec, &h))
+			f.comment = "retransmission";
+		if (sent && rec->verdict) {
+			snprintf(text, sizeof(text), "not sent: %s",
+				 strerror(rec->verdict));
+			f.comment = text;
+		}
+		e.id = sent ? n : find_id(&e, payload + off, len, rec->index);
+		f.len = ur_frame_udp(out->frame, &e, payload + off, len);
+		if (f.len)
+			out->fn(out->arg, &f);
+		off += len;
+	}
+}
