@@ -132,8 +132,7 @@ bool ur_chanpoll_pause(struct ur_lane *l, uint64_t now)
 		return false;
 	l->chan.off_until_ns = now + OFF_NS;
 	l->sleep_until_ns = 0;
-	ur_lane_set_watch(l, UR_WATCH_ARMED);
-	return true;
+	return ur_lane_hand(l, UR_HANDOVER_CHAN_ENDS);
 }
 
 static bool may_begin(const struct ur_lane *l, enum ur_chanpoll_use use,
@@ -144,9 +143,10 @@ static bool may_begin(const struct ur_lane *l, enum ur_chanpoll_use use,
 	       !l->adapter->dev.spec.port;
 }
 
-static void begin(struct ur_lane *l, struct ur_evq *q, uint64_t now)
+static bool begin(struct ur_lane *l, struct ur_evq *q, uint64_t now)
 {
 	struct ur_chanpoll *c = &l->chan;
+	bool wake;
 
 	c->q = q;
 	c->idle = 0;
@@ -157,9 +157,10 @@ static void begin(struct ur_lane *l, struct ur_evq *q, uint64_t now)
 	c->look_ns = now + c->tick_ns;
 	l->sleep_until_ns = 0;
 	atomic_store_explicit(&q->spins, 0, memory_order_relaxed);
-	ur_lane_set_watch(l, UR_WATCH_WAITER);
+	wake = ur_lane_hand(l, UR_HANDOVER_CHAN_BEGINS);
 	/* A connection that was polled itself returns into the set (tcp.h). */
 	(void)ur_lane_step(l, now);
+	return wake;
 }
 
 static bool is_spinning(struct ur_evq *q)
@@ -172,17 +173,18 @@ bool ur_chanpoll_arm(struct ur_lane *l, struct ur_evq *q,
 		     enum ur_chanpoll_use use, uint64_t now)
 {
 	struct ur_chanpoll *c = &l->chan;
-	bool begins = !c->q;
+	bool wake = false;
 
-	if (begins && !may_begin(l, use, now))
-		return false;
-	if (begins)
-		begin(l, q, now);
+	if (!c->q) {
+		if (!may_begin(l, use, now))
+			return false;
+		wake = begin(l, q, now);
+	}
 	if (c->q != q || use == UR_CHANPOLL_NO || is_spinning(q) ||
 	    !watch(l, q))
 		return ur_chanpoll_pause(l, now);
 	atomic_fetch_add_explicit(&l->wait_count, 1, memory_order_relaxed);
-	return begins;
+	return wake;
 }
 
 /* Steps the lane until nothing is left.  False: there is more. */
@@ -310,9 +312,7 @@ void ur_chanpoll_leave(struct ur_adapter *a, struct ur_evq *q)
 		for (uint32_t i = 0; i < UR_KPOLLS; i++)
 			if (c->kpoll[i].q == q)
 				c->kpoll[i].q = NULL;
-		wake = c->q == q;
-		if (wake)
-			ur_lane_set_watch(l, UR_WATCH_ARMED);
+		wake = c->q == q && ur_lane_hand(l, UR_HANDOVER_CHAN_ENDS);
 		ur_lane_unlock(l);
 		if (wake)
 			ur_helper_wake(l);

@@ -30,6 +30,7 @@
 #include "engine/chanpoll.h"
 #include "engine/doorbell.h"
 #include "engine/engine.h"
+#include "engine/handover.h"
 #include "engine/moderate.h"
 #include "engine/spin.h"
 #include "roce/roce.h"
@@ -71,16 +72,6 @@ struct json_object;
 struct ur_roce_counters;
 struct ur_iw_lane;
 struct ur_raw_lane;
-
-/* What watches the link of a lane (wake.c). */
-enum ur_watch {
-	UR_WATCH_ARMED, /* sleeps on the link as well: runs what comes */
-	UR_WATCH_TICK,	/* an application polls: looks once a millisecond */
-	/* A thread of the application sleeps on the link, or has done so lately
-	 * (wait.c, chanpoll.c): the helper looks every 1 to 4 ms, or
-	 * sleeps. */
-	UR_WATCH_WAITER,
-};
 
 /* What differs between protocols; all under the lane's lock. */
 struct ur_lane_ops {
@@ -439,8 +430,8 @@ static inline void ur_lane_settle(struct ur_lane *l, uint64_t now_ns)
  * ur_lane_hand_over(). */
 bool ur_lane_note_poll(struct ur_lane *l, uint64_t now);
 
-/* Under the lane's lock. */
-void ur_lane_set_watch(struct ur_lane *l, enum ur_watch watch);
+/* Under the lane's lock.  True: call ur_helper_wake() after unlocking. */
+bool ur_lane_hand(struct ur_lane *l, enum ur_handover event);
 
 /* wake.c */
 int ur_helper_start(struct ur_lane *l);

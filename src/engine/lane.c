@@ -49,13 +49,18 @@ static bool serve_doorbell(struct ur_lane *l)
 	return true;
 }
 
-void ur_lane_set_watch(struct ur_lane *l, enum ur_watch watch)
+bool ur_lane_hand(struct ur_lane *l, enum ur_handover event)
 {
-	l->watch = watch;
-	if (watch != UR_WATCH_WAITER)
-		l->chan.q = NULL;
-	if (l->ops->watched)
-		l->ops->watched(l);
+	struct ur_handed next = ur_handover(l->watch, event);
+
+	if (next.watch != l->watch) {
+		l->watch = next.watch;
+		if (next.watch != UR_WATCH_WAITER)
+			l->chan.q = NULL;
+		if (l->ops->watched)
+			l->ops->watched(l);
+	}
+	return next.wake;
 }
 
 void ur_lane_unlock(struct ur_lane *l)

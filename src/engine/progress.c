@@ -265,9 +265,8 @@ bool ur_lane_note_poll(struct ur_lane *l, uint64_t now)
 	note_activity(l, now);
 	if (l->watch == UR_WATCH_TICK || now < l->streak_ns + l->streak_need_ns)
 		return false;
-	ur_lane_set_watch(l, UR_WATCH_TICK);
 	l->tick_since_ns = now;
-	return true;
+	return ur_lane_hand(l, UR_HANDOVER_POLLED);
 }
 
 /*

@@ -119,6 +119,13 @@ static bool is_ready(const struct wait *w)
 	return w->q ? ur_evq_has(w->q) : ur_evq_has_deferred();
 }
 
+static enum ur_handover how_ends(const struct ur_lane *l)
+{
+	if (l->waiters)
+		return UR_HANDOVER_LEAVES;
+	return l->helper_rests ? UR_HANDOVER_ENDS_RESTING : UR_HANDOVER_ENDS;
+}
+
 /*
  * The wait ends.  The lane stays in WAITER until the helper's next looks
  * (wake.c), or becomes ARMED if other threads still wait.  dry: its link was
@@ -135,11 +142,9 @@ static void end_wait(struct ur_lane *l, bool served, bool dry)
 				      memory_order_relaxed);
 	if (served && l->watch == UR_WATCH_WAITER) {
 		l->sleep_until_ns = 0;
-		wake = l->waiters || l->helper_rests;
+		wake = ur_lane_hand(l, how_ends(l));
 		l->helper_rests = false;
-		if (l->waiters)
-			ur_lane_set_watch(l, UR_WATCH_ARMED);
-		else
+		if (!l->waiters)
 			(void)ur_lane_rest(l, false);
 		l->left_dry = dry;
 	}
@@ -159,8 +164,7 @@ static bool count_wait(struct ur_lane *l)
 	wake = ur_chanpoll_pause(l, now);
 	served = l->waiters++ == 0 && now >= l->no_waiter_until_ns;
 	if (served) {
-		wake |= l->watch == UR_WATCH_ARMED;
-		ur_lane_set_watch(l, UR_WATCH_WAITER);
+		wake |= ur_lane_hand(l, UR_HANDOVER_WAITS);
 		l->waits = true;
 		atomic_fetch_add_explicit(&l->wait_count, 1,
 					  memory_order_relaxed);
@@ -193,11 +197,9 @@ static void give_up(struct wait *w)
 		if (!(w->served & 1u << i))
 			continue;
 		ur_lane_lock(l);
-		wake = l->watch == UR_WATCH_WAITER;
-		if (wake) {
-			ur_lane_set_watch(l, UR_WATCH_ARMED);
+		wake = ur_lane_hand(l, UR_HANDOVER_LEAVES);
+		if (wake)
 			l->sleep_until_ns = 0;
-		}
 		atomic_store_explicit(&l->waiter_sleeps, false,
 				      memory_order_relaxed);
 		ur_lane_unlock(l);
@@ -650,9 +652,8 @@ static void arm_lane(struct ur_lane *l, struct ur_evq *q,
 	 * this one would not serve the lane then. */
 	soon = l->waits && !l->waiters;
 	wake = q && ur_chanpoll_arm(l, q, use, now);
-	wake |= l->watch == UR_WATCH_TICK && !soon;
-	if (l->watch == UR_WATCH_TICK)
-		ur_lane_set_watch(l, soon ? UR_WATCH_WAITER : UR_WATCH_ARMED);
+	wake |= ur_lane_hand(l,
+			     soon ? UR_HANDOVER_ARMED_SOON : UR_HANDOVER_ARMED);
 	late = ur_helper_is_late(l, 0);
 	ur_lane_unlock(l);
 	if (wake)

@@ -184,7 +184,7 @@ void ur_lane_make_way(const struct ur_lane *l)
  */
 static void poller_left(struct ur_lane *l, uint64_t now)
 {
-	ur_lane_set_watch(l, UR_WATCH_ARMED);
+	(void)ur_lane_hand(l, UR_HANDOVER_GONE);
 	if (now - l->tick_since_ns > UR_ACTIVE_NS)
 		l->streak_need_ns = UR_POLL_STREAK_NS;
 	else if (l->streak_need_ns < UR_POLL_STREAK_MAX_NS)
@@ -276,7 +276,7 @@ static void tick_waiter(struct ur_lane *l, uint64_t now)
 		l->waiters && !waited && now - l->activity_ns > UR_ACTIVE_NS;
 	if (l->waiters || waited)
 		return;
-	ur_lane_set_watch(l, UR_WATCH_ARMED);
+	(void)ur_lane_hand(l, UR_HANDOVER_GONE);
 	l->waits = false;
 	note_ended(l, now);
 }
@@ -294,7 +294,7 @@ static void look_for_pollers(struct ur_lane *l, uint64_t now)
 	if (was_waited_on(l))
 		c->came_ns = now;
 	if (now - c->came_ns >= UR_WAITER_TICK_NS) {
-		ur_lane_set_watch(l, UR_WATCH_ARMED);
+		(void)ur_lane_hand(l, UR_HANDOVER_GONE);
 		return;
 	}
 	if (!look && ur_lane_earliest(l) > now)

@@ -260,8 +260,8 @@ static bool leaves_signal(struct pair *p, int ours, int theirs)
 
 	arm_polled(p);
 	ur_lane_lock(l);
-	ur_lane_set_watch(l, UR_WATCH_ARMED);
-	ur_lane_set_watch(l, UR_WATCH_WAITER);
+	(void)ur_lane_hand(l, UR_HANDOVER_GONE);
+	(void)ur_lane_hand(l, UR_HANDOVER_WAITS);
 	l->waiters++;
 	ur_lane_unlock(l);
 	ur_wakefd_signal(theirs);
@@ -269,7 +269,7 @@ static bool leaves_signal(struct pair *p, int ours, int theirs)
 	left = is_readable(ours, 0);
 	ur_lane_lock(l);
 	l->waiters--;
-	ur_lane_set_watch(l, UR_WATCH_ARMED);
+	(void)ur_lane_hand(l, UR_HANDOVER_GONE);
 	ur_lane_unlock(l);
 	ur_helper_wake(l);
 	return left;
