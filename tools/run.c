@@ -12,6 +12,7 @@
 
 #include "config/config.h"
 #include "run_check.h"
+#include "run_fault.h"
 #include "runtime_dir.h"
 #include "sysfs_tree.h"
 #include "urnic.h"
@@ -21,6 +22,8 @@
 static const char usage[] =
 	"usage: urnic run [options] [--] PROGRAM [ARGUMENTS]\n"
 	"Runs PROGRAM with urnic's libibverbs.so.1 and its view of /sys.\n"
+	"  --fault SPEC  inject faults: drop=1%, fail=reg_mr:3, @FILE\n"
+	"                (urnic-fault(7))\n"
 	"  --no-preload  do not redirect /sys and /dev/infiniband\n"
 	"  --env         print the environment instead of running a program\n";
 
@@ -211,7 +214,7 @@ static int prepare_view(const char *libs)
 static int print_environment(void)
 {
 	static const char *const names[] = { "LD_LIBRARY_PATH", "LD_PRELOAD",
-					     "URNIC_SYSFS" };
+					     "URNIC_SYSFS", "URNIC_FAULT" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const char *value = getenv(names[i]);
@@ -252,6 +255,7 @@ static int set_up(bool view)
 int ur_cmd_run(int argc, char **argv)
 {
 	static const struct option options[] = {
+		{ "fault", required_argument, NULL, 'f' },
 		{ "no-preload", no_argument, NULL, 'n' },
 		{ "env", no_argument, NULL, 'e' },
 		{ "help", no_argument, NULL, 'h' },
@@ -265,7 +269,7 @@ int ur_cmd_run(int argc, char **argv)
 			fputs(usage, stdout);
 			return 0;
 		}
-		if (c == '?')
+		if (c == '?' || (c == 'f' && !ur_run_fault(optarg)))
 			return 2;
 		view &= c != 'n';
 		env |= c == 'e';

@@ -29,6 +29,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/faults.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
 #include "engine/report.h"
@@ -118,6 +119,7 @@ size_t ur_report(void *arg, char *buf, size_t cap)
 	json_object_object_add(root, "devices", devices);
 	ur_cm_hook_report(root);
 	ur_streams_report(root);
+	ur_faults_report(root);
 	text = json_object_to_json_string_length(root, JSON_C_TO_STRING_PLAIN,
 						 &len);
 	if (len <= cap)

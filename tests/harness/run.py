@@ -40,6 +40,7 @@ GROUPS = {
     'libfabric': 'apps.libfabric',
     'progs': 'life.progs',
     'explain': 'life.explain',
+    'fault': 'life.fault',
     'life': 'life.life',
     'raw': 'netns.raw',
     'dpdk': 'netns.dpdk',
