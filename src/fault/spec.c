@@ -251,11 +251,11 @@ static bool peer(struct in *in, struct ur_fault_rule *r, const char *t)
 
 static bool device(struct in *in, struct ur_fault_rule *r, const char *t)
 {
-	if (!*t || strlen(t) >= sizeof(r->device))
-		return wrong(in, "device=%s: the name of a device is needed",
-			     t);
-	strcpy(r->device, t);
-	return true;
+	int n = snprintf(r->device, sizeof(r->device), "%s", t);
+
+	if (n > 0 && n < (int)sizeof(r->device))
+		return true;
+	return wrong(in, "device=%s: the name of a device is needed", t);
 }
 
 static bool qpn(struct in *in, struct ur_fault_rule *r, const char *t)
@@ -270,7 +270,7 @@ static bool qpn(struct in *in, struct ur_fault_rule *r, const char *t)
 
 static bool error(struct in *in, struct ur_fault_rule *r, const char *t)
 {
-	uint64_t n;
+	uint64_t n = 0;
 
 	if (!one_of(in, errors, t, "errno to fail with", &n))
 		return false;
@@ -354,9 +354,9 @@ static bool kind_of(struct in *in, const char *name, uint8_t *kind)
 	char all[UR_FAULT_WHY_LEN - 64];
 	size_t n = 0;
 
-	for (uint8_t i = 0; i < UR_FAULT_KINDS; i++) {
+	for (size_t i = 0; i < UR_FAULT_KINDS; i++) {
 		if (!strcmp(kinds[i].name, name)) {
-			*kind = i;
+			*kind = (uint8_t)i;
 			return true;
 		}
 		n += (size_t)snprintf(all + n, sizeof(all) - n, "%s, ",
@@ -443,16 +443,17 @@ static bool item(struct in *in, struct ur_fault_spec *s)
 	return true;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): written through in.why */
 bool ur_fault_parse(struct ur_fault_spec *s, const char *text,
 		    char why[UR_FAULT_WHY_LEN])
 {
 	struct in in = { s->text, why };
 
 	memset(s, 0, sizeof(*s));
-	if (strlen(text) >= sizeof(s->text))
+	if (snprintf(s->text, sizeof(s->text), "%s", text) >=
+	    (int)sizeof(s->text))
 		return wrong(&in, "faults of more than %u characters",
 			     UR_FAULT_TEXT - 1);
-	strcpy(s->text, text);
 	if (!strcmp(text, "none"))
 		return true;
 	for (;;) {
@@ -494,6 +495,7 @@ static bool step(struct ur_fault_scenario *s, char *line, char *why)
 	return true;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): likewise */
 bool ur_fault_parse_lines(struct ur_fault_scenario *s, const char *text,
 			  char why[UR_FAULT_WHY_LEN])
 {

@@ -77,12 +77,40 @@ def fails(spec, message):
     return run
 
 
+def tool(env, *argv):
+    p = subprocess.run([env.urnic, 'run', *argv], capture_output=True,
+                       text=True, check=False, timeout=60)
+    return p.returncode, p.stdout, p.stderr
+
+
 def wrong(env):
-    p = subprocess.run([env.urnic, 'run', '--fault', 'dorp=1%', '--', 'true'],
-                       capture_output=True, text=True, check=False)
-    if p.returncode != 2 or p.stderr.count('\n') != 1 or \
-            '"dorp" is no fault: drop,' not in p.stderr:
-        raise Failure(f'{p.returncode}: {p.stderr}')
+    code, _, text = tool(env, '--fault', 'dorp=1%', '--', 'true')
+    if code != 2 or text.count('\n') != 1 or \
+            '"dorp" is no fault: drop,' not in text:
+        raise Failure(f'{code}: {text}')
+
+
+def chaos(env):
+    """The faults that broke the program are found, and come again."""
+    code, _, text = tool(env, '--chaos', '20', '--', 'sh', '-c',
+                         'case $URNIC_FAULT in *drop*) exit 3; esac')
+    m = re.search("ended with status 3 with --fault '(.*)'; --chaos-seed "
+                  r'(\d+) ', text)
+    if code != 1 or not m:
+        raise Failure(f'{code}: {text}')
+    code, out, _ = tool(env, '--chaos-seed', m[2], '--', 'sh', '-c',
+                        'echo $URNIC_FAULT')
+    if code or out.strip() != m[1]:
+        raise Failure(f'{out} instead of {m[1]}')
+
+
+def chaos_survived(env):
+    code, _, text = tool(env, '--chaos', '1', '--', 'true')
+    if code or 'none broke the program' not in text:
+        raise Failure(f'{code}: {text}')
+    code, _, text = tool(env, '--chaos', '1', '--', 'false')
+    if code != 2 or 'fails without faults' not in text:
+        raise Failure(f'{code}: {text}')
 
 
 CASES = [
@@ -105,4 +133,6 @@ CASES += [Case(name, fn, far=False) for name, fn in (
     ('fail-reg-mr', fails('fail=reg_mr:1', "Couldn't register MR")),
     ('fail-create-qp', fails('fail=create_qp', "Couldn't create QP")),
     ('fail-post-send', fails('fail=post_send:3', "Couldn't post send")),
+    ('chaos', chaos),
+    ('chaos-survived', chaos_survived),
     ('wrong', wrong))]

@@ -139,14 +139,15 @@ static void test_lists(void **state)
 			"nak, duplicate, delay, jitter, reorder, rate, slow, "
 			"kill, fail, seed, none");
 	bad("seed=x", "seed=x: a number is needed");
-	memset(text, 0, sizeof(text));
-	for (uint32_t i = 0; i < UR_FAULT_RULES; i++)
-		strcat(text, i ? ",drop" : "drop");
+	for (uint32_t i = 0; i <= UR_FAULT_RULES; i++)
+		snprintf(text + i * 5, sizeof(text) - i * 5, "drop,");
+	text[UR_FAULT_RULES * 5 - 1] = 0;
 	good(text);
 	assert_int_equal(spec.n, UR_FAULT_RULES);
-	strcat(text, ",drop");
+	text[UR_FAULT_RULES * 5 - 1] = ',';
 	bad(text, "more than 32 faults");
 	memset(text, 'x', UR_FAULT_TEXT);
+	text[UR_FAULT_TEXT] = 0;
 	bad(text, "faults of more than 1023 characters");
 }
 
