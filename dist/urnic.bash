@@ -13,11 +13,12 @@ _urnic()
 	run)
 		# Behind the options stands another command.
 		while [[ $at -lt $COMP_CWORD && ${COMP_WORDS[at]} == -* ]]; do
+			[[ ${COMP_WORDS[at]} == --@(fault|chaos|chaos-seed) ]] && at=$((at + 1))
 			at=$((at + 1))
 		done
 		if [[ $at -eq $COMP_CWORD && $word == -* ]]; then
 			mapfile -t COMPREPLY < <(compgen -W \
-				"--no-preload --env --help --" -- "$word")
+				"--fault --chaos --chaos-seed --no-preload --env --help --" -- "$word")
 		elif declare -F _command_offset >/dev/null; then
 			_command_offset "$at"
 		else

@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "run_chaos.h"
 #include "run_check.h"
+#include "run_fault.h"
 #include "runtime_dir.h"
 #include "sysfs_tree.h"
 #include "urnic.h"
@@ -21,6 +23,13 @@
 static const char usage[] =
 	"usage: urnic run [options] [--] PROGRAM [ARGUMENTS]\n"
 	"Runs PROGRAM with urnic's libibverbs.so.1 and its view of /sys.\n"
+	"  --fault SPEC  inject faults: drop=1%, fail=reg_mr:3, @FILE\n"
+	"                (urnic-fault(7))\n"
+	"  --chaos SECONDS\n"
+	"                run it again and again with faults drawn by chance, until\n"
+	"                one breaks it\n"
+	"  --chaos-seed N\n"
+	"                run it with the faults that broke it\n"
 	"  --no-preload  do not redirect /sys and /dev/infiniband\n"
 	"  --env         print the environment instead of running a program\n";
 
@@ -211,7 +220,7 @@ static int prepare_view(const char *libs)
 static int print_environment(void)
 {
 	static const char *const names[] = { "LD_LIBRARY_PATH", "LD_PRELOAD",
-					     "URNIC_SYSFS" };
+					     "URNIC_SYSFS", "URNIC_FAULT" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const char *value = getenv(names[i]);
@@ -220,6 +229,19 @@ static int print_environment(void)
 			printf("%s=%s\n", names[i], value);
 	}
 	return 0;
+}
+
+static bool is_count(const char *s, uint64_t most, uint64_t *n)
+{
+	char *end;
+
+	errno = 0;
+	*n = strtoull(s, &end, 10);
+	if (*s >= '0' && *s <= '9' && !*end && !errno && *n <= most)
+		return true;
+	ur_tool_error("\"%s\" is no number up to %llu", s,
+		      (unsigned long long)most);
+	return false;
 }
 
 static int exec_program(char **argv)
@@ -252,12 +274,16 @@ static int set_up(bool view)
 int ur_cmd_run(int argc, char **argv)
 {
 	static const struct option options[] = {
+		{ "chaos", required_argument, NULL, 'c' },
+		{ "chaos-seed", required_argument, NULL, 's' },
+		{ "fault", required_argument, NULL, 'f' },
 		{ "no-preload", no_argument, NULL, 'n' },
 		{ "env", no_argument, NULL, 'e' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
-	bool view = true, env = false;
+	bool view = true, env = false, ok = true;
+	uint64_t chaos = 0, seed;
 	int c;
 
 	while ((c = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
@@ -265,7 +291,13 @@ int ur_cmd_run(int argc, char **argv)
 			fputs(usage, stdout);
 			return 0;
 		}
-		if (c == '?')
+		if (c == 'f')
+			ok = ur_run_fault(optarg);
+		if (c == 'c')
+			ok = is_count(optarg, 1000000, &chaos);
+		if (c == 's' && (ok = is_count(optarg, UINT32_MAX, &seed)))
+			ur_run_chaos_seed((uint32_t)seed);
+		if (c == '?' || !ok)
 			return 2;
 		view &= c != 'n';
 		env |= c == 'e';
@@ -276,5 +308,7 @@ int ur_cmd_run(int argc, char **argv)
 	}
 	if (set_up(view))
 		return 125;
+	if (chaos)
+		return ur_run_chaos(argv + optind, chaos);
 	return env ? print_environment() : exec_program(argv + optind);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "fault/spec.h"
 
 #define PREFIX	   "URNIC"
 #define NAME_LEN   32u
@@ -15,7 +16,7 @@
 #define NAME_MIN   7u
 #define SOME_CHARS 6u
 
-enum kind { TEXT, NUMBER, LEVEL, DEVICES };
+enum kind { TEXT, NUMBER, LEVEL, DEVICES, FAULTS };
 
 /* Ranges and defaults are those of the files that read the variables. */
 static const struct variable {
@@ -39,6 +40,7 @@ static const struct variable {
 	{ .name = "URNIC_USERS" },
 	{ .name = "URNIC_DAEMON_LOG" },
 	{ .name = "URNIC_SYSFS" },
+	{ "URNIC_FAULT", FAULTS, 0, 0, 0 },
 };
 
 #define COUNT (sizeof(variables) / sizeof(*variables))
@@ -140,6 +142,19 @@ static bool are_devices(const struct ur_config *c, const char *list,
 	return true;
 }
 
+static bool are_faults(const char *value, char why[UR_ENVIRONMENT_WHY_LEN])
+{
+	struct ur_fault_scenario *s = malloc(sizeof(*s));
+	char what[UR_FAULT_WHY_LEN];
+	bool ok = !*value || !s || ur_fault_parse_arg(s, value, what);
+
+	free(s);
+	if (!ok)
+		snprintf(why, UR_ENVIRONMENT_WHY_LEN, "URNIC_FAULT: %.200s",
+			 what);
+	return ok;
+}
+
 bool ur_environment_check(const struct ur_config *c, const char *variable,
 			  char why[UR_ENVIRONMENT_WHY_LEN])
 {
@@ -160,6 +175,7 @@ bool ur_environment_check(const struct ur_config *c, const char *variable,
 			continue;
 		return v->kind == NUMBER    ? is_number(v, value, why)
 		       : v->kind == LEVEL   ? is_level(value, why)
+		       : v->kind == FAULTS  ? are_faults(value, why)
 		       : v->kind == DEVICES ? are_devices(c, value, why)
 					    : true;
 	}

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "engine/capture.h"
+#include "engine/faults.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
 #include "engine/shm_peers.h"
@@ -236,8 +237,9 @@ static int add_lane(struct ur_adapter *a, const struct ur_lane_ops *ops,
 	if (err)
 		return err;
 	atomic_store_explicit(&a->lanes[n], *out, memory_order_release);
-	atomic_store_explicit(&a->lane_count, n + 1, memory_order_release);
+	atomic_store(&a->lane_count, n + 1);
 	ur_capture_follow(*out);
+	ur_faults_lane(*out);
 	return 0;
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "engine/capture.h"
+#include "engine/faults.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
 #include "engine/publish.h"
@@ -87,6 +88,7 @@ static void child_after_fork(void)
 	ur_capture_child();
 	ur_recorder_child();
 	ur_publish_child();
+	ur_faults_child();
 	if (client)
 		ur_client_close(client);
 	atomic_store(&the_client, NULL);
@@ -113,6 +115,7 @@ __attribute__((destructor)) static void settle_at_exit(void)
 	ur_streams_leave();
 	ur_publish(0);
 	ur_recorder_end();
+	ur_faults_end();
 }
 
 /* The watcher looks at the addresses of each adapter, so it comes after. */
@@ -144,7 +147,8 @@ int ur_adapter_get_at(uint32_t index, struct ur_adapter **out)
 	pthread_once(&fork_once, install_fork_handlers);
 	pthread_mutex_lock(&process_lock);
 	ur_recorder_open();
-	if (!ur_process_adapter(index))
+	err = ur_faults_start();
+	if (!err && !ur_process_adapter(index))
 		err = make(&config->devices[index]);
 	if (!err)
 		*out = ur_process_adapter(index);

@@ -41,6 +41,7 @@
 #include "base/clock.h"
 #include "base/refused.h"
 #include "base/timer.h"
+#include "engine/faults.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
 #include "engine/report.h"
@@ -241,6 +242,7 @@ size_t ur_report(void *arg, char *buf, size_t cap)
 	ur_cm_hook_report(root);
 	add_refused(root);
 	ur_streams_report(root);
+	ur_faults_report(root);
 	text = json_object_to_json_string_length(root, JSON_C_TO_STRING_PLAIN,
 						 &len);
 	if (len <= cap)

@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "base/sys.h"
+#include "engine/faults.h"
 #include "engine/internal.h"
 #include "engine/report.h"
 #include "engine/wakefd.h"
@@ -70,11 +71,12 @@ static struct refusal {
 } refusals[REFUSALS];
 static unsigned int next_refusal; /* events_lock */
 
-static bool by_user(void)
+/* Asked for, or needed by faults of packets. */
+static bool is_off(void)
 {
 	const char *env = getenv("URNIC_SHM");
 
-	return env && strcmp(env, "0") == 0;
+	return (env && strcmp(env, "0") == 0) || ur_faults_need_packets();
 }
 
 static const char *reason(int error)
@@ -152,7 +154,7 @@ static void on_region(void *arg, const struct ur_mr *was,
 
 void ur_shm_prepare(struct ur_adapter *a)
 {
-	if (by_user() || a->ops != &ur_lane_roce)
+	if (is_off() || a->ops != &ur_lane_roce)
 		return;
 	a->export = ur_export_create();
 	if (!a->export)
@@ -163,7 +165,7 @@ void ur_shm_prepare(struct ur_adapter *a)
 
 void ur_shm_configure(struct ur_lane *l, struct ur_roce_config *cfg)
 {
-	if (by_user())
+	if (is_off())
 		return;
 	cfg->export = l->adapter->export;
 	cfg->want_peer = want_peer;
@@ -568,7 +570,7 @@ static struct shm_link *by_sock(int sock)
 
 void ur_shm_work(struct ur_client *c, const struct pollfd *fds, unsigned int n)
 {
-	if (!c || by_user())
+	if (!c || is_off())
 		return;
 	if (!listening) {
 		listening = true;

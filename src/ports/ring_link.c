@@ -155,7 +155,7 @@ bool ur_ring_link_is_dead(struct ur_link *link)
 {
 	struct ring_link *l = of(link);
 
-	if (link->ops != &ring_ops)
+	if (link->ops->wait_fd != ring_wait_fd)
 		return false;
 	if (!l->end.dead && !ur_rings_woken(&l->end.rings))
 		ur_ring_end_die(&l->end);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "fault/state.h"
 #include "verbs/convert.h"
 #include "verbs/objects.h"
 
@@ -12,6 +13,8 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	struct urv_ah *ah;
 	uint32_t handle;
 
+	if (!rc)
+		rc = ur_fault_call(UR_FAULT_create_ah);
 	if (rc)
 		return urv_null(rc);
 	c = urv_context(pd->context);

@@ -5,6 +5,7 @@
 
 #include "engine/chanpoll.h"
 #include "engine/wait.h"
+#include "fault/state.h"
 #include "verbs/compat.h"
 #include "verbs/convert.h"
 #include "verbs/objects.h"
@@ -19,6 +20,8 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 	context = urv_compat_context(context);
 	c = urv_context(context);
 	rc = urv_check(URV_CONTEXT, context);
+	if (!rc)
+		rc = ur_fault_call(UR_FAULT_create_comp_channel);
 	if (rc)
 		return urv_null(rc);
 	ch = calloc(1, sizeof(*ch));

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "fault/state.h"
 #include "verbs/convert.h"
 #include "verbs/exp.h"
 #include "verbs/objects.h"
@@ -132,9 +133,10 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	struct urv_device *d = urv_device(device);
 	struct ibv_context *context;
 	struct urv_file *file;
-	int fd, rc;
+	int fd, rc = ur_fault_call(UR_FAULT_open_device);
 
-	rc = urv_file_create(d->spec->index, d->spec->name, &file, &fd);
+	if (!rc)
+		rc = urv_file_create(d->spec->index, d->spec->name, &file, &fd);
 	if (rc)
 		return urv_null(rc);
 	context = open_file(d, file, fd);

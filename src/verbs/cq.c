@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/cq.h"
+#include "fault/state.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -59,6 +60,8 @@ struct urv_cq *urv_cq_create(struct urv_context *c, uint32_t cqe,
 
 	if (!rc && channel)
 		rc = urv_check(URV_CHANNEL, channel);
+	if (!rc)
+		rc = ur_fault_call(UR_FAULT_create_cq);
 	if (rc)
 		return urv_null(rc);
 	/* Its lanes are those of one adapter (ur_evq.feeders). */

@@ -8,6 +8,7 @@
 #include "base/fork.h"
 #include "base/guard.h"
 #include "core/umr.h"
+#include "fault/state.h"
 #include "verbs/convert.h"
 #include "verbs/import.h"
 
@@ -64,6 +65,8 @@ struct urv_mr *urv_mr_create(struct ibv_pd *pd, const struct urv_mr_spec *s)
 	/* It may be unmapped while peers write to it. */
 	if (!rc)
 		rc = ur_guard_install();
+	if (!rc)
+		rc = ur_fault_call(UR_FAULT_reg_mr);
 	if (rc)
 		return urv_null(rc);
 	c = urv_context(pd->context);

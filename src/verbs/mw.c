@@ -8,6 +8,7 @@
  * by the completion (core/mw: MW_BIND_ERR).
  */
 #include "verbs/mw.h"
+#include "fault/state.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -28,6 +29,8 @@ struct ibv_mw *urv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 	struct urv_mw *mw;
 	uint32_t handle;
 
+	if (!rc)
+		rc = ur_fault_call(UR_FAULT_alloc_mw);
 	if (rc)
 		return urv_null(rc);
 	c = urv_context(pd->context);

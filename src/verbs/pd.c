@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "fault/state.h"
 #include "verbs/convert.h"
 #include "verbs/domain.h"
 #include "verbs/import.h"
@@ -13,6 +14,8 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	struct urv_pd *pd;
 	uint32_t handle;
 
+	if (!rc)
+		rc = ur_fault_call(UR_FAULT_alloc_pd);
 	if (rc)
 		return urv_null(rc);
 	pd = urv_object_new(c, calloc(1, sizeof(*pd)), &c->device->pds,

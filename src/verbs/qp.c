@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "fault/state.h"
 #include "verbs/convert.h"
 #include "verbs/cross.h"
 #include "verbs/domain.h"
@@ -175,6 +176,8 @@ static struct urv_qp *qp_create(struct ibv_pd *pd,
 
 	if (!rc)
 		rc = check_known(pd, attr);
+	if (!rc)
+		rc = ur_fault_call(UR_FAULT_create_qp);
 	if (rc)
 		return urv_null(rc);
 	c = urv_context(pd->context);
@@ -393,6 +396,8 @@ int urv_modify_qp(struct ibv_qp *ibqp, const struct ibv_qp_attr *attr,
 
 	if (!rc)
 		rc = urv_context_check(ibqp->context);
+	if (!rc)
+		rc = ur_fault_call(UR_FAULT_modify_qp);
 	if (rc)
 		return urv_errno(rc);
 	c = urv_context(ibqp->context);

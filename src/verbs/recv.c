@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/barrier.h"
+#include "fault/state.h"
 #include "verbs/objects.h"
 #include "verbs/ops.h"
 
@@ -96,6 +97,8 @@ int urv_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 	int rc = urv_recv_state(qp);
 
 	if (!rc)
+		rc = -ur_fault_call(UR_FAULT_post_recv);
+	if (!rc)
 		rc = urv_post_rq(&qp->core.rq, &wr);
 	if (__builtin_expect(rc, 0)) {
 		ur_record_post(&qp->core, true, rc);
@@ -108,9 +111,11 @@ int urv_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 int urv_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 		      struct ibv_recv_wr **bad_wr)
 {
-	int rc = ENODEV;
+	int rc = urv_srq(ibsrq)->generation == urv_generation ? 0 : ENODEV;
 
-	if (urv_srq(ibsrq)->generation == urv_generation)
+	if (!rc)
+		rc = -ur_fault_call(UR_FAULT_post_srq_recv);
+	if (!rc)
 		rc = urv_post_rq(&urv_srq(ibsrq)->core.rq, &wr);
 	if (rc)
 		*bad_wr = wr;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/xrc.h"
+#include "fault/state.h"
 #include "verbs/mw.h"
 #include "verbs/ops.h"
 
@@ -216,6 +217,8 @@ int urv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 	/* Such a request cannot name a target. */
 	if (qp->core.type == UR_QPT_DC_INI)
 		rc = EINVAL;
+	if (!rc)
+		rc = -ur_fault_call(UR_FAULT_post_send);
 	if (!rc) {
 		ur_latch_lock(&qp->core.sq.lock);
 		while (wr && !(rc = post_one(qp, wr))) {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/tm.h"
+#include "fault/state.h"
 #include "verbs/convert.h"
 #include "verbs/domain.h"
 #include "verbs/objects.h"
@@ -51,6 +52,8 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd,
 	struct urv_srq *srq;
 	uint32_t handle;
 
+	if (!rc)
+		rc = ur_fault_call(UR_FAULT_create_srq);
 	if (rc)
 		return urv_null(rc);
 	c = urv_context(pd->context);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/xrc.h"
+#include "fault/state.h"
 #include "verbs/mw.h"
 #include "verbs/ops.h"
 #include "verbs/send.h"
@@ -343,6 +344,8 @@ static void wr_start(struct ibv_qp_ex *ex)
 	qp->wqe = NULL;
 	qp->wr_binds = false;
 	qp->wr_error = urv_send_state(qp);
+	if (!qp->wr_error)
+		qp->wr_error = -ur_fault_call(UR_FAULT_post_send);
 }
 
 static int wr_complete(struct ibv_qp_ex *ex)

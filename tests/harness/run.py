@@ -43,6 +43,7 @@ GROUPS = {
     'explain': 'life.explain',
     'watch': 'life.watch',
     'pcap': 'life.pcap',
+    'fault': 'life.fault',
     'life': 'life.life',
     'raw': 'netns.raw',
     'dpdk': 'netns.dpdk',

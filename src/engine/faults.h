@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Faults that this process injects into itself (urnic-fault(7)): the scenario of
+ * URNIC_FAULT, read when the library is loaded, and its thread, which begins
+ * each step at its time and runs lanes whose held packets are due.
+ */
+#ifndef UR_ENGINE_FAULTS_H
+#define UR_ENGINE_FAULTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct json_object;
+struct ur_lane;
+
+/* From the first open on; idempotent.  -EINVAL: URNIC_FAULT is wrong, of which
+ * the log has a line. */
+int ur_faults_start(void);
+
+/* A new lane, published already; not under its lock. */
+void ur_faults_lane(struct ur_lane *l);
+
+/* Must messages go as packets, which faults act on? */
+bool ur_faults_need_packets(void);
+
+/* Run the lanes at that time.  Under a lane's lock. */
+void ur_faults_wake_at(uint64_t at_ns);
+
+void ur_faults_report(struct json_object *root);
+void ur_faults_child(void); /* the child after fork() */
+void ur_faults_end(void);   /* the process exits */
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "fault/state.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+
+struct ur_fault_set *_Atomic ur_fault_set;
+_Atomic uint64_t ur_fault_done[UR_FAULT_KINDS];
+
+struct ur_fault_set *ur_fault_set_new(const struct ur_fault_spec *spec)
+{
+	struct ur_fault_set *s = calloc(1, sizeof(*s));
+
+	if (s)
+		s->spec = *spec;
+	return s;
+}
+
+static bool takes_first(struct ur_fault_count *c, uint64_t first)
+{
+	uint64_t n = atomic_load(&c->done);
+
+	while (n < first)
+		if (atomic_compare_exchange_weak(&c->done, &n, n + 1))
+			return true;
+	return false;
+}
+
+bool ur_fault_is_due(struct ur_fault_set *s, uint32_t rule, uint32_t stream,
+		     uint64_t number)
+{
+	const struct ur_fault_rule *r = &s->spec.rule[rule];
+	struct ur_fault_count *c = &s->count[rule];
+	uint64_t seen = atomic_fetch_add(&c->seen, 1);
+
+	if (r->nth && seen + 1 != r->nth)
+		return false;
+	if (r->millionths < UR_FAULT_MILLION &&
+	    ur_fault_draw(s->spec.seed, rule, stream, number) >= r->millionths)
+		return false;
+	if (r->first && !takes_first(c, r->first))
+		return false;
+	if (!r->first)
+		atomic_fetch_add(&c->done, 1);
+	atomic_fetch_add(&ur_fault_done[r->kind], 1);
+	return true;
+}
+
+int ur_fault_call_slow(enum ur_fault_verb verb)
+{
+	struct ur_fault_set *s =
+		atomic_load_explicit(&ur_fault_set, memory_order_acquire);
+
+	for (uint32_t i = 0; s && i < s->spec.n; i++) {
+		const struct ur_fault_rule *r = &s->spec.rule[i];
+
+		if (r->kind != UR_FAULT_FAIL || r->verb != verb ||
+		    !ur_fault_is_due(s, i, verb,
+				     atomic_load(&s->count[i].seen)))
+			continue;
+		ur_info_some("fault: %.*s", r->len, s->spec.text + r->at);
+		return -r->error;
+	}
+	return 0;
+}

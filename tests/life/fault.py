@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""urnic run --fault: each fault is seen by the program, and counted."""
+
+import re
+import subprocess
+
+from harness.env import Case, Failure
+
+
+def done(text):
+    """What the log says was injected, by kind."""
+    return {k: int(n)
+            for k, n in re.findall(r'fault: (\w+): (\d+) injected', text)}
+
+
+def faulty(env, spec, argv):
+    return ['env', 'URNIC_LOG=info', env.urnic, 'run', '--fault', spec,
+            '--', *argv]
+
+
+def pair(env, spec, args='-c -n 300', good=True):
+    """A ping-pong whose client has faults; its output."""
+    port = env.port()
+    base = ['ibv_rc_pingpong', '-p', port, *args.split()]
+    s, c = env.pair(base + ['-g', env.gid(env.a, 'v4')],
+                    faulty(env, spec, base + ['-g', env.gid(env.b, 'v4'),
+                                              env.a.ip4]),
+                    port=port, timeout=60, wait=False)
+    try:
+        code = c.wait(60)
+        if good and (code or s.wait(20)):
+            raise Failure(f'{s.describe()} {c.describe()}')
+        if not good and not code:
+            raise Failure(f'no failure: {c.describe()}')
+        return c.text()
+    finally:
+        s.end()
+        c.end()
+
+
+def repaired(spec, *kinds):
+    def run(env):
+        n = done(pair(env, spec + ',seed=7'))
+        if set(n) != set(kinds):
+            raise Failure(f'{n} instead of {kinds}')
+    return run
+
+
+def counted(env):
+    n = done(pair(env, 'drop=5'))
+    if n != {'drop': 5}:
+        raise Failure(f'{n} instead of 5')
+
+
+def refused(env):
+    text = pair(env, 'nak=access:3', good=False)
+    if 'remote access error' not in text or done(text) != {'nak': 1}:
+        raise Failure(text)
+
+
+def cut_off(env):
+    """Retries end; those of the pingpong take 14 * 4.096 us * 2^14."""
+    text = pair(env, 'partition/send/out', good=False)
+    if 'transport retry counter exceeded' not in text:
+        raise Failure(text)
+
+
+def killed(env):
+    pair(env, 'kill:50', good=False)
+
+
+def fails(spec, message):
+    def run(env):
+        text = pair(env, spec, good=False)
+        if message not in text or done(text) != {'fail': 1}:
+            raise Failure(f'not "{message}": {text}')
+    return run
+
+
+def tool(env, *argv):
+    p = subprocess.run([env.urnic, 'run', *argv], capture_output=True,
+                       text=True, check=False, timeout=60)
+    return p.returncode, p.stdout, p.stderr
+
+
+def wrong(env):
+    code, _, text = tool(env, '--fault', 'dorp=1%', '--', 'true')
+    if code != 2 or text.count('\n') != 1 or \
+            '"dorp" is no fault: drop,' not in text:
+        raise Failure(f'{code}: {text}')
+
+
+def chaos(env):
+    """The faults that broke the program are found, and come again."""
+    code, _, text = tool(env, '--chaos', '20', '--', 'sh', '-c',
+                         'case $URNIC_FAULT in *drop*) exit 3; esac')
+    m = re.search("ended with status 3 with --fault '(.*)'; --chaos-seed "
+                  r'(\d+) ', text)
+    if code != 1 or not m:
+        raise Failure(f'{code}: {text}')
+    code, out, _ = tool(env, '--chaos-seed', m[2], '--', 'sh', '-c',
+                        'echo $URNIC_FAULT')
+    if code or out.strip() != m[1]:
+        raise Failure(f'{out} instead of {m[1]}')
+
+
+def chaos_survived(env):
+    code, _, text = tool(env, '--chaos', '1', '--', 'true')
+    if code or 'none broke the program' not in text:
+        raise Failure(f'{code}: {text}')
+    code, _, text = tool(env, '--chaos', '1', '--', 'false')
+    if code != 2 or 'fails without faults' not in text:
+        raise Failure(f'{code}: {text}')
+
+
+CASES = [
+    Case('drop', repaired('drop=2%', 'drop')),
+    Case('corrupt', repaired('corrupt=2%', 'corrupt')),
+    Case('retries', cut_off),
+]
+CASES += [Case(name, fn, far=False) for name, fn in (
+    ('drop-count', counted),
+    ('drop-acks', repaired('drop=10%/ack', 'drop')),
+    ('duplicate-reorder', repaired('duplicate=5%,reorder=5%', 'duplicate',
+                                   'reorder')),
+    ('delay-jitter', repaired('delay=100us,jitter=100us', 'delay', 'jitter')),
+    ('rate', repaired('rate=1Gbit', 'rate')),
+    ('slow', repaired('slow=1ms@1%', 'slow')),
+    ('rnr', repaired('rnr=5', 'rnr')),
+    ('nak-sequence', repaired('nak=sequence@5', 'nak')),
+    ('nak-access', refused),
+    ('kill', killed),
+    ('fail-reg-mr', fails('fail=reg_mr:1', "Couldn't register MR")),
+    ('fail-create-qp', fails('fail=create_qp', "Couldn't create QP")),
+    ('fail-post-send', fails('fail=post_send:3', "Couldn't post send")),
+    ('chaos', chaos),
+    ('chaos-survived', chaos_survived),
+    ('wrong', wrong))]
