@@ -126,17 +126,21 @@ EXTENDED = {0x06: 16, 0x0a: 16, 0x0d: 4, 0x0f: 4, 0x10: 4}
 KINDS = {'SEND': (0x00, 0x01, 0x02, 0x04), 'WRITE': (0x06, 0x07, 0x08, 0x0a),
          'READ': (0x0c,), 'data': (0x0d, 0x0e, 0x0f, 0x10), 'old': (0x12,),
          'swap': (0x13,), 'add': (0x14,)}
+FRONTS = (0x00, 0x01, 0x06, 0x07, 0x0d, 0x0e)
 ENDS = (0x02, 0x04, 0x08, 0x0a, 0x0c, 0x0f, 0x10, 0x12, 0x13, 0x14)
 
 
 def messages(path):
     """[(kind, bytes)] of a capture.  Two urnics on sockets cut a long message
     into packets above the path MTU, so those are not counted."""
-    found, total, newest, acks = [], 0, None, 0
+    found, total, newest, acks, seen = [], 0, None, 0, set()
     for op, psn, length in fields(path, *FIELDS):
         if not op:
             continue
         op, psn = int(op, 0), int(psn, 0)
+        if op in ENDS + FRONTS and (op, psn) in seen:
+            continue  # sent again: the machine was busy
+        seen.add((op, psn))
         kind = [k for k, ops in KINDS.items() if op in ops]
         if not kind:
             acks += op == 0x11
