@@ -242,8 +242,13 @@ static void put_message(struct put *p, const uint8_t *from)
 	end = request_at(d, d->head - 1)->len;
 	while (d->in_message) {
 		uint32_t want = end - d->off < p->mtu ? end - d->off : p->mtu;
-		uint32_t n = want - d->held < len ? want - d->held : len;
+		uint32_t n;
 
+		if (d->held > want) { /* the MTU or the request has changed */
+			d->in_message = false;
+			return;
+		}
+		n = want - d->held < len ? want - d->held : len;
 		memcpy(d->hold + d->held, from, n);
 		d->held += n;
 		from += n;
