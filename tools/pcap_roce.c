@@ -20,6 +20,8 @@ struct sender {
 	uint32_t source;
 	uint32_t dqpn;
 	uint32_t last; /* PSN */
+	uint64_t va;   /* what it reads */
+	uint32_t len;
 	bool used;
 };
 
@@ -103,6 +105,19 @@ static struct sender *sender_of(struct ur_roce_frames *s, uint32_t source,
 	return x;
 }
 
+/* The rest of the newest READ, from one of its PSNs on. */
+static bool is_rest(const struct sender *x, const struct ur_hdr *h)
+{
+	uint64_t off = h->va - x->va;
+	uint32_t psns = (uint32_t)ur_psn_diff(h->bth.psn, x->last), mtu;
+
+	if (h->op->kind != UR_OP_READ_REQUEST || off >= x->len ||
+	    off + h->dma_len != x->len || off % psns)
+		return false;
+	mtu = (uint32_t)(off / psns);
+	return mtu >= 256 && mtu <= 4096 && (mtu & (mtu - 1)) == 0;
+}
+
 static bool was_sent(struct ur_roce_frames *s, const struct ur_frame_out *out,
 		     const struct ur_capture_rec *rec, const struct ur_hdr *h)
 {
@@ -111,10 +126,12 @@ static bool was_sent(struct ur_roce_frames *s, const struct ur_frame_out *out,
 	if (!is_request(h->op))
 		return false;
 	x = sender_of(s, out->source, rec->dst, h->bth.dqpn);
-	if (x->used && ur_psn_diff(h->bth.psn, x->last) <= 0)
+	if (x->used && (ur_psn_diff(h->bth.psn, x->last) <= 0 || is_rest(x, h)))
 		return true;
 	x->used = true;
 	x->last = h->bth.psn;
+	x->va = h->va;
+	x->len = h->op->kind == UR_OP_READ_REQUEST ? h->dma_len : 0;
 	return false;
 }
 

@@ -126,37 +126,46 @@ EXTENDED = {0x06: 16, 0x0a: 16, 0x0d: 4, 0x0f: 4, 0x10: 4}
 KINDS = {'SEND': (0x00, 0x01, 0x02, 0x04), 'WRITE': (0x06, 0x07, 0x08, 0x0a),
          'READ': (0x0c,), 'data': (0x0d, 0x0e, 0x0f, 0x10), 'old': (0x12,),
          'swap': (0x13,), 'add': (0x14,)}
-FRONTS = (0x00, 0x01, 0x06, 0x07, 0x0d, 0x0e)
 ENDS = (0x02, 0x04, 0x08, 0x0a, 0x0c, 0x0f, 0x10, 0x12, 0x13, 0x14)
+AGAIN = ('retransmission', 'dropped: ', 'duplicate')
 
 
 def messages(path):
-    """[(kind, bytes)] of a capture.  Two urnics on sockets cut a long message
-    into packets above the path MTU, so those are not counted."""
-    found, total, newest, acks, seen = [], 0, None, 0, set()
-    for op, psn, length in fields(path, *FIELDS):
+    """[(kind, bytes)] of a capture, requests first.  A packet without a comment
+    that it was sent again has a PSN of its own.  Two urnics on sockets cut a long
+    message into packets above the path MTU, so those are not counted."""
+    requests, answers, acks, repeats = {}, {}, 0, []
+    for op, psn, length, comment in fields(path, *FIELDS, 'frame.comment'):
         if not op:
             continue
         op, psn = int(op, 0), int(psn, 0)
-        if op in ENDS + FRONTS and (op, psn) in seen:
-            continue  # sent again: the machine was busy
-        seen.add((op, psn))
         kind = [k for k, ops in KINDS.items() if op in ops]
+        acks += op == 0x11
         if not kind:
-            acks += op == 0x11
             continue
-        if kind[0] not in ('data', 'old'):
-            if newest is not None and not 0 < (psn - newest) % 2**24 < 2**23:
-                raise Failure(f'{path}: PSN {psn} after {newest}: '
-                              f'{fields(path, *FIELDS, "frame.comment")}')
-            newest = psn
-        if kind[0] in ('SEND', 'WRITE', 'data'):
-            total += int(length) - HEADERS - EXTENDED.get(op, 0)
-        if op in ENDS:
-            found.append((kind[0], total))
-            total = 0
+        to = answers if kind[0] in ('data', 'old') else requests
+        if comment.startswith(AGAIN):
+            if to is requests:
+                repeats.append(psn)
+            continue
+        if psn in to and not (to is answers and
+                              any((psn - x) % 2**24 < 64 for x in repeats)):
+            raise Failure(f'{path}: PSN {psn} comes twice: '
+                          f'{fields(path, *FIELDS, "frame.comment")}')
+        size = int(length) - HEADERS - EXTENDED.get(op, 0)
+        to[psn] = (kind[0], op, size)
     if not acks:
         raise Failure('there is no ACK')
+    found = []
+    for part in requests, answers:
+        total, first = 0, next(iter(part))
+        for psn in sorted(part, key=lambda x: (x - first) % 2**24):
+            kind, op, size = part[psn]
+            if kind in ('SEND', 'WRITE', 'data'):
+                total += size
+            if op in ENDS:
+                found.append((kind, total))
+                total = 0
     return found
 
 

@@ -210,6 +210,65 @@ static void what_began_before_is_left_out(void **state)
 	assert_int_equal(n, 0);
 }
 
+/* A hostile process may write such records. */
+static void a_smaller_mtu_ends_the_message(void **state)
+{
+	struct ur_capture_rec r = base;
+
+	request(UR_OP_SEND, OUT | UR_CAP_FIRST, 0, 3000, 9000);
+	r.op = UR_OP_SEND;
+	r.flags = OUT | UR_CAP_LAST;
+	r.mtu = 1;
+	r.len = 6000;
+	put(r);
+	assert_int_equal(n, 0);
+	request(UR_OP_SEND, OUT | ONE, 1, 8, 8);
+	assert_int_equal(n, 1);
+}
+
+static void read_by_wire(struct ur_roce_frames *roce, uint32_t psn, uint64_t va,
+			 uint32_t len)
+{
+	struct ur_icrc_flow flow = { .sport = 50000, .dport = UR_ROCE_PORT };
+	struct ur_hdr h = { .bth = { .opcode = UR_RC_READ_REQUEST,
+				     .pkey = 0xffff,
+				     .dqpn = 0x222,
+				     .psn = psn },
+			    .va = va,
+			    .rkey = 7,
+			    .dma_len = len };
+	uint8_t pkt[UR_HDR_MAX + UR_ICRC_LEN];
+	struct ur_capture_rec r = base;
+
+	r.kind = UR_CAP_ROCE;
+	r.flags = OUT;
+	r.len = (uint32_t)ur_hdr_encode(&h, pkt) + UR_ICRC_LEN;
+	r.npkts = 1;
+	r.pkt_len = r.len;
+	memcpy(flow.src, r.src, 16);
+	memcpy(flow.dst, r.dst, 16);
+	ur_icrc_write(&flow, pkt, r.len);
+	ur_roce_frames_put(roce, &out, &r, pkt);
+}
+
+/* Also from the middle, where the PSN is a new one. */
+static void a_read_is_sent_again(void **state)
+{
+	struct ur_roce_frames *roce = ur_roce_frames_create();
+
+	assert_non_null(roce);
+	read_by_wire(roce, 0xfffffe, 0x1000, 10000);
+	read_by_wire(roce, 0xfffffe, 0x1000, 10000);
+	read_by_wire(roce, 0, 0x1000 + 8192, 10000 - 8192);
+	read_by_wire(roce, 1, 0x1000 + 8192, 10000 - 8192); /* a new one */
+	ur_roce_frames_destroy(roce);
+	assert_int_equal(n, 4);
+	assert_string_equal(seen[0].comment, "");
+	assert_string_equal(seen[1].comment, "retransmission");
+	assert_string_equal(seen[2].comment, "retransmission");
+	assert_string_equal(seen[3].comment, "");
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -221,6 +280,8 @@ int main(void)
 		TEST(atomics),
 		TEST(direct_access),
 		TEST(what_began_before_is_left_out),
+		TEST(a_smaller_mtu_ends_the_message),
+		TEST(a_read_is_sent_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
