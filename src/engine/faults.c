@@ -99,6 +99,8 @@ static void step_if_due(struct ur_lane *l)
 	ur_lane_lock(l);
 	if (ur_faulty_link_due(l->link) <= now)
 		ur_lane_step(l, now);
+	/* One time is kept for all lanes: this one's may have been later. */
+	ur_faults_wake_at(ur_faulty_link_due(l->link));
 	ur_lane_unlock(l);
 	ur_evq_flush_wakes();
 }
