@@ -231,25 +231,29 @@ static int print_environment(void)
 	return 0;
 }
 
-static bool is_count(const char *s, uint64_t most, uint64_t *n)
+static bool is_count(const char *s, uint64_t least, uint64_t most, uint64_t *n)
 {
 	char *end;
 
 	errno = 0;
 	*n = strtoull(s, &end, 10);
-	if (*s >= '0' && *s <= '9' && !*end && !errno && *n <= most)
+	if (*s >= '0' && *s <= '9' && !*end && !errno && *n >= least &&
+	    *n <= most)
 		return true;
-	ur_tool_error("\"%s\" is no number up to %llu", s,
-		      (unsigned long long)most);
+	ur_tool_error("\"%s\" is no number from %llu to %llu", s,
+		      (unsigned long long)least, (unsigned long long)most);
 	return false;
 }
 
-static int exec_program(char **argv)
+/* chaos: seconds, or 0. */
+static int run_program(char **argv, uint64_t chaos)
 {
 	int code = ur_run_check(argv);
 
 	if (code)
 		return code;
+	if (chaos)
+		return ur_run_chaos(argv, chaos);
 	execvp(argv[0], argv);
 	code = errno == ENOENT ? 127 : 126; /* as shells do */
 	ur_tool_error("%s: %s", argv[0], strerror(errno));
@@ -294,8 +298,8 @@ int ur_cmd_run(int argc, char **argv)
 		if (c == 'f')
 			ok = ur_run_fault(optarg);
 		if (c == 'c')
-			ok = is_count(optarg, 1000000, &chaos);
-		if (c == 's' && (ok = is_count(optarg, UINT32_MAX, &seed)))
+			ok = is_count(optarg, 1, 1000000, &chaos);
+		if (c == 's' && (ok = is_count(optarg, 0, UINT32_MAX, &seed)))
 			ur_run_chaos_seed((uint32_t)seed);
 		if (c == '?' || !ok)
 			return 2;
@@ -308,7 +312,5 @@ int ur_cmd_run(int argc, char **argv)
 	}
 	if (set_up(view))
 		return 125;
-	if (chaos)
-		return ur_run_chaos(argv + optind, chaos);
-	return env ? print_environment() : exec_program(argv + optind);
+	return env ? print_environment() : run_program(argv + optind, chaos);
 }

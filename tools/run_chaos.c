@@ -3,11 +3,13 @@
 #include "run_chaos.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -76,15 +78,34 @@ void ur_run_chaos_seed(uint32_t seed)
 	setenv("URNIC_FAULT", spec, 1);
 }
 
-/* The status of waitpid(), or -1: it was killed after limit_ns. */
-static int wait_for(pid_t pid, uint64_t limit_ns)
+static volatile sig_atomic_t group; /* of the processes of this run */
+
+static void on_signal(int sig)
+{
+	if (group > 0)
+		kill(-group, SIGKILL);
+	signal(sig, SIG_DFL);
+	raise(sig);
+}
+
+static void catch_signals(void)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+
+	for (uint32_t i = 0; i < COUNT(signals); i++)
+		if (signal(signals[i], on_signal) == SIG_IGN)
+			signal(signals[i], SIG_IGN);
+	signal(SIGCHLD, SIG_DFL);
+}
+
+/* The status of waitpid(), or -1: it was killed at until_ns. */
+static int wait_for(pid_t pid, uint64_t until_ns)
 {
 	const struct timespec nap = { .tv_nsec = 5000000 };
-	uint64_t end = ur_clock_ns() + limit_ns;
-	int status;
+	int status = 0;
 
 	while (waitpid(pid, &status, WNOHANG) == 0) {
-		if (ur_clock_ns() > end) {
+		if (ur_clock_ns() > until_ns) {
 			kill(-pid, SIGKILL);
 			waitpid(pid, &status, 0);
 			return -1;
@@ -95,20 +116,36 @@ static int wait_for(pid_t pid, uint64_t limit_ns)
 	return status;
 }
 
-static int run_once(char **argv, uint64_t limit_ns)
+/* Its group is not the terminal's, so that it must not read from there. */
+_Noreturn static void run_program(char **argv, pid_t parent)
 {
-	pid_t pid = fork();
+	int empty = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-	if (pid < 0)
-		return -1;
-	if (pid == 0) {
-		setpgid(0, 0);
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() == parent && empty >= 0 && dup2(empty, 0) == 0)
 		execvp(argv[0], argv);
-		ur_tool_error("%s: %s", argv[0], strerror(errno));
-		_exit(127);
+	ur_tool_error("%s: %s", argv[0], strerror(errno));
+	_exit(127);
+}
+
+/* As wait_for(). */
+static int run_once(char **argv, uint64_t until_ns)
+{
+	pid_t parent = getpid(), pid = fork();
+	int status;
+
+	if (pid < 0) {
+		ur_tool_error("fork: %s", strerror(errno));
+		exit(125);
 	}
+	if (pid == 0)
+		run_program(argv, parent);
 	setpgid(pid, pid);
-	return wait_for(pid, limit_ns);
+	group = pid;
+	status = wait_for(pid, until_ns);
+	group = 0;
+	return status;
 }
 
 static bool is_broken(int status, bool may_fail)
@@ -137,23 +174,28 @@ static void report(uint32_t seed, const char *spec, int status)
 
 int ur_run_chaos(char **argv, uint64_t seconds)
 {
-	uint64_t start = ur_clock_ns(), limit;
+	uint64_t start = ur_clock_ns(), end = start + seconds * SECOND, limit;
 	uint32_t seed, runs = 0;
 	char spec[SPEC];
 
+	catch_signals();
 	unsetenv("URNIC_FAULT");
-	if (run_once(argv, seconds * SECOND) != 0) {
-		ur_tool_error("the program fails without faults");
+	if (run_once(argv, end) != 0) {
+		ur_tool_error("the program fails without faults, or takes more "
+			      "than the time of --chaos");
 		return 2;
 	}
 	limit = (ur_clock_ns() - start) * SLOWER + LONGER_NS;
 	ur_rng_secret(&seed, sizeof(seed));
-	for (; ur_clock_ns() - start < seconds * SECOND; runs++, seed++) {
-		bool may_fail = draw(seed, spec);
+	for (; ur_clock_ns() < end; runs++, seed++) {
+		uint64_t until = ur_clock_ns() + limit;
+		bool may_fail = draw(seed, spec), is_last = until > end;
 		int status;
 
 		setenv("URNIC_FAULT", spec, 1);
-		status = run_once(argv, limit);
+		status = run_once(argv, is_last ? end : until);
+		if (is_last && status == -1)
+			break;
 		if (is_broken(status, may_fail)) {
 			report(seed, spec, status);
 			return 1;

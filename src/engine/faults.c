@@ -99,6 +99,8 @@ static void step_if_due(struct ur_lane *l)
 	ur_lane_lock(l);
 	if (ur_faulty_link_due(l->link) <= now)
 		ur_lane_step(l, now);
+	/* One time is kept for all lanes: this one's may have been later. */
+	ur_faults_wake_at(ur_faulty_link_due(l->link));
 	ur_lane_unlock(l);
 	ur_evq_flush_wakes();
 }
@@ -136,14 +138,14 @@ static void *faults_main(void *arg)
 		}
 		if (due <= now)
 			atomic_store(&due_ns, UR_NEVER);
-		if (step <= now)
-			next_step++;
 		pthread_mutex_unlock(&lock);
 		if (step <= now)
-			begin(&scenario->step[next_step - 1].spec);
+			begin(&scenario->step[next_step].spec);
 		if (due <= now)
 			for_each_lane(step_if_due);
 		pthread_mutex_lock(&lock);
+		/* Only now: the child of a fork() begins it again. */
+		next_step += step <= now;
 	}
 	return NULL;
 }

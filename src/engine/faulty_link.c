@@ -277,7 +277,8 @@ static void pass(struct faulty *f, enum direction d, struct packet *p,
 	if (s != f->set)
 		memset(f->number, 0, sizeof(f->number));
 	f->set = s;
-	if (s)
+	/* What is too short to be a packet is the protocol's to refuse. */
+	if (s && p->rx.len >= UR_BTH_LEN + UR_ICRC_LEN)
 		v = judge(f, s, d, p);
 	if (v.drop) {
 		free(p);
@@ -344,7 +345,9 @@ static int send_one(struct faulty *f, struct ur_link *link,
 	t->bytes = p->rx.len;
 	t->niov = 1;
 	t->linear_len = p->rx.len;
+	t->sent = 0;
 	t->may_fragment = p->may_fragment;
+	t->fragmenting = false;
 	t->alone = p->alone;
 	memcpy(t->linear, p->data, p->rx.len);
 	t->iov[0] = (struct iovec){ t->linear, p->rx.len };
@@ -362,7 +365,6 @@ static void send_due(struct faulty *f, struct ur_link *link, uint64_t now_ns)
 			p->at_ns = now_ns + 100000;
 			break;
 		}
-		f->one.sent = 0;
 		drop_first(q, p);
 	}
 }
@@ -503,6 +505,16 @@ static int faulty_recv(struct ur_link *link,
 	return n;
 }
 
+/* Packets that are under way do not end with the process that sent them. */
+static void faulty_part(struct ur_link *link)
+{
+	struct faulty *f = of(link);
+
+	send_due(f, link, UR_NEVER);
+	if (f->under->part)
+		f->under->part(link);
+}
+
 static void faulty_destroy(struct ur_link *link)
 {
 	struct faulty *f = of(link);
@@ -539,6 +551,7 @@ int ur_faulty_link_install(struct ur_link *link, const char *device,
 	f->ops = *link->ops;
 	f->ops.send = faulty_send;
 	f->ops.recv = faulty_recv;
+	f->ops.part = faulty_part;
 	f->ops.destroy = faulty_destroy;
 	f->device = device;
 	f->lane = lane;

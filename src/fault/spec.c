@@ -443,8 +443,9 @@ static bool item(struct in *in, struct ur_fault_spec *s)
 	return true;
 }
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): written through in.why */
 bool ur_fault_parse(struct ur_fault_spec *s, const char *text,
+		    /* Written through in.why. */
+		    /* NOLINTNEXTLINE(readability-non-const-parameter) */
 		    char why[UR_FAULT_WHY_LEN])
 {
 	struct in in = { s->text, why };
@@ -495,8 +496,8 @@ static bool step(struct ur_fault_scenario *s, char *line, char *why)
 	return true;
 }
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): likewise */
 bool ur_fault_parse_lines(struct ur_fault_scenario *s, const char *text,
+			  /* NOLINTNEXTLINE(readability-non-const-parameter) */
 			  char why[UR_FAULT_WHY_LEN])
 {
 	char line[UR_FAULT_TEXT + TOKEN];

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """urnic run --fault: each fault is seen by the program, and counted."""
 
+import os
 import re
+import signal
 import subprocess
+import tempfile
+import time
 
 from harness.env import Case, Failure
 
@@ -65,6 +69,17 @@ def cut_off(env):
         raise Failure(text)
 
 
+def healed(env):
+    """No packet passes at first, so the client outlives the partition."""
+    with tempfile.NamedTemporaryFile('w') as f:
+        f.write('0 partition\n300ms none  # it heals\n')
+        f.flush()
+        os.chmod(f.name, 0o644)
+        text = pair(env, '@' + f.name)
+    if 'fault: in force: none' not in text:
+        raise Failure(text)
+
+
 def killed(env):
     pair(env, 'kill:50', good=False)
 
@@ -87,6 +102,9 @@ def wrong(env):
     code, _, text = tool(env, '--fault', 'dorp=1%', '--', 'true')
     if code != 2 or text.count('\n') != 1 or \
             '"dorp" is no fault: drop,' not in text:
+        raise Failure(f'{code}: {text}')
+    code, _, text = tool(env, '--chaos', '0', '--', 'true')
+    if code != 2 or text != 'urnic: "0" is no number from 1 to 1000000\n':
         raise Failure(f'{code}: {text}')
 
 
@@ -113,6 +131,58 @@ def chaos_survived(env):
         raise Failure(f'{code}: {text}')
 
 
+def gone(pid):
+    """Killed; it may be some time until it is no more."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        try:
+            os.kill(pid, 0)
+            with open(f'/proc/{pid}/stat', encoding='ascii') as f:
+                if f.read().rsplit(')', 1)[1].split()[0] == 'Z':
+                    return
+        except (ProcessLookupError, FileNotFoundError):
+            return
+        time.sleep(.01)
+    raise Failure(f'process {pid} is left')
+
+
+def started(path):
+    """The number that a program has written to the file, which was empty."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        with open(path, encoding='ascii') as f:
+            line = f.read()
+        if line.endswith('\n'):
+            return int(line)
+        time.sleep(.01)
+    raise Failure('the program was not started')
+
+
+# Ends without faults; with some it does not, nor does what it has started.
+SLEEPER = 'test "$URNIC_FAULT" || exit 0; sleep 1000 & echo $! >{0}; wait'
+
+
+def chaos_ends(env):
+    """Cut off at the end, and nothing is left of what the program started."""
+    with tempfile.NamedTemporaryFile() as f:
+        code, _, text = tool(env, '--chaos', '1', '--', 'sh', '-c',
+                             SLEEPER.format(f.name))
+        if code or ' 0 runs with faults, none broke' not in text:
+            raise Failure(f'{code}: {text}')
+        gone(started(f.name))
+
+
+def chaos_interrupted(env):
+    with tempfile.NamedTemporaryFile() as f:
+        with subprocess.Popen([env.urnic, 'run', '--chaos', '1000', '--', 'sh',
+                               '-c', SLEEPER.format(f.name)]) as p:
+            pid = started(f.name)
+            p.send_signal(signal.SIGTERM)
+            if p.wait(20) != -signal.SIGTERM:
+                raise Failure(f'exit code {p.returncode}')
+        gone(pid)
+
+
 CASES = [
     Case('drop', repaired('drop=2%', 'drop')),
     Case('corrupt', repaired('corrupt=2%', 'corrupt')),
@@ -135,4 +205,7 @@ CASES += [Case(name, fn, far=False) for name, fn in (
     ('fail-post-send', fails('fail=post_send:3', "Couldn't post send")),
     ('chaos', chaos),
     ('chaos-survived', chaos_survived),
+    ('chaos-ends', chaos_ends),
+    ('chaos-interrupted', chaos_interrupted),
+    ('partition-heals', healed),
     ('wrong', wrong))]
