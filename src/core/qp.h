@@ -120,9 +120,9 @@ struct ur_qp {
 	struct ur_dc_target *dc;  /* DC_INI: the same */
 	/* DC_TGT */
 	_Atomic uint32_t key_violations;
-	_Atomic bool armed; /* the next one raises an event */
+	_Atomic bool armed;  /* the next one raises an event */
 	uint32_t dct_events; /* raised; lane */
-	void *proto;	    /* the protocol's part */
+	void *proto;	     /* the protocol's part */
 	struct ur_evq *async;
 	struct ur_ev_source async_source;
 	void *object; /* the ABI layer's ibv_qp */
