@@ -411,11 +411,14 @@ static void add_counters(struct json_object *o,
 
 static void roce_count(const struct ur_lane *l, struct ur_roce_counters *sum)
 {
-	const struct ur_roce_counters *c = ur_roce_counters(l->roce);
+	uint64_t sums[COUNTERS], values[COUNTERS];
+	size_t i;
 
-#define ADD(name) sum->name += c->name;
-	UR_ROCE_COUNTERS(ADD)
-#undef ADD
+	memcpy(sums, sum, sizeof(sums));
+	memcpy(values, ur_roce_counters(l->roce), sizeof(values));
+	for (i = 0; i < COUNTERS; i++)
+		sums[i] += values[i];
+	memcpy(sum, sums, sizeof(sums));
 }
 
 /* Counters of a port that this process runs. */

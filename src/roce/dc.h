@@ -106,6 +106,11 @@ bool ur_dci_gives_up(struct ur_rqp *q, uint64_t now_ns);
 bool ur_dct_accepts(const struct ur_rqp *q, const struct ur_in *in);
 void ur_dct_request(struct ur_rqp *q, struct ur_in *in);
 
+/* record.c: a request to a target is refused, of which no connection knows. */
+void ur_record_dct_refused(struct ur_rqp *q, const struct ur_in *in,
+			   enum ur_record_reason reason, uint64_t expected,
+			   uint64_t found);
+
 /* Refusals to be sent, one in a burst. */
 static inline bool ur_dc_is_due(const struct ur_roce *r)
 {

@@ -127,9 +127,11 @@ bool ur_dci_gives_up(struct ur_rqp *q, uint64_t now_ns)
 }
 
 /* The answer may wait in the socket, if the process was stopped: the timer decides,
- * which is due by then. */
+ * which is due by then.  While nothing is sent (the path's window), none can come. */
 enum ur_emit ur_dci_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 {
+	if (q->req.una == q->req.end)
+		q->dci->heard_ns = now_ns;
 	return is_forgotten(q, now_ns) ? UR_EMIT_IDLE
 				       : ur_rc_emit(q, t, now_ns);
 }

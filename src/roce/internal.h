@@ -760,10 +760,6 @@ void ur_record_drop(struct ur_qp *qp, enum ur_record_reason reason,
 void ur_record_req_fail(struct ur_rqp *q, const struct ur_swqe *w,
 			enum ur_wc_status status);
 void ur_record_recv_fail(struct ur_rqp *q, enum ur_wc_status status);
-/* A request to a target of DC, of which no connection knows. */
-void ur_record_dct_refused(struct ur_rqp *q, const struct ur_in *in,
-			   enum ur_record_reason reason, uint64_t expected,
-			   uint64_t found);
 /* A READ's memory cannot be read any more. */
 void ur_record_read_fault(struct ur_rqp *q, uint32_t rkey, uint64_t va,
 			  uint32_t len);

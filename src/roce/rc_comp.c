@@ -457,13 +457,15 @@ static uint64_t at_least(uint64_t t, uint64_t least)
  */
 uint64_t ur_rc_ack_timeout_ns(const struct ur_rqp *q)
 {
-	uint64_t t, easy;
+	uint64_t t, easy, load = at_least(q->r->load, 1);
 
 	if (q->qp->attr.timeout == 0)
 		return UR_NEVER;
-	t = at_least(UINT64_C(4096) << q->qp->attr.timeout, ACK_TIMEOUT_MIN_NS);
+	t = UINT64_C(4096) << q->qp->attr.timeout;
+	if (t < ACK_TIMEOUT_MIN_NS)
+		return ACK_TIMEOUT_MIN_NS * load;
 	easy = 3 * t < ACK_TIMEOUT_EASY_NS ? 3 * t : ACK_TIMEOUT_EASY_NS;
-	return at_least(t * at_least(q->r->load, 1), easy);
+	return at_least(t * load, easy);
 }
 
 static uint64_t early_delay_ns(struct ur_rqp *q)

@@ -83,6 +83,35 @@ static void no_answer_waits(void **state)
 	cqe_of(&w.ini, 11, UR_WC_WR_FLUSH_ERR);
 }
 
+/* The window of the path is full for so long: the silence begins after that. */
+static void waiting_for_the_window_is_no_silence(void **state)
+{
+	struct ur_rqp *q = ur_rqp_of(&w.ini.qp);
+	struct node *t = &w.tgt[0];
+
+	(void)state;
+	receive(t, 1);
+	receive(t, 2);
+	post(t, UR_WR_SEND, 10, 64);
+	run();
+	cqe_of(&w.ini, 10, UR_WC_SUCCESS);
+	q->path->filled_by = q;
+	post(t, UR_WR_SEND, 11, 64);
+	run();
+	w.now_ns += UR_DC_SILENT_NS + 1000 * MS;
+	q->path->filled_by = NULL;
+	w.lose = lose_all;
+	ur_rqp_want_send(q);
+	run();
+	sleep_for(100 * MS);
+	assert_true(w.nlost > 0);
+	w.lose = NULL;
+	sleep_for(1000 * MS);
+	cqe_of(&w.ini, 11, UR_WC_SUCCESS);
+	cqe_of(t, 1, UR_WC_SUCCESS);
+	cqe_of(t, 2, UR_WC_SUCCESS);
+}
+
 /* On a path with any round-trip time: the target's connection depends on it. */
 static void retransmissions_come_often(void **state)
 {
@@ -176,6 +205,7 @@ int main(void)
 		T(an_answer_that_waits_counts),
 		T(no_answer_waits),
 		T(retransmissions_come_often),
+		T(waiting_for_the_window_is_no_silence),
 		T(a_session_lives_while_it_is_answered),
 		T(a_session_is_full),
 		T(reads_beyond_the_limit),
