@@ -312,14 +312,17 @@ void ur_client_slot_put(struct ur_client *c, uint32_t slot)
 	ur_unlock(&c->lock);
 }
 
-/* A file of memory: it costs no queue, and its reader never waits. */
+/*
+ * A file of memory: it costs no queue, and its reader never waits. urnicd ends
+ * the session of one that sends another kind, which /dev/shm may have.
+ */
 static int report_file(const char *text, size_t len)
 {
 	int fd = ur_memfile("urnic-report");
 
 	if (fd < 0)
 		return -1;
-	if (ur_sys_write(fd, text, len) == (ssize_t)len)
+	if (ur_memfile_is(fd) && ur_sys_write(fd, text, len) == (ssize_t)len)
 		return fd;
 	close(fd);
 	return -1;
