@@ -373,7 +373,7 @@ static int print_once(const char *file, bool json)
 	if (text && file)
 		err = write_file(file, text, len);
 	else if (text)
-		err = fwrite(text, len, 1, stdout) != 1;
+		err = fwrite(text, len, 1, stdout) != 1 || fflush(stdout);
 	free(text);
 	return err ? 1 : 0;
 }
