@@ -123,7 +123,10 @@ static void escape(const char *from, char *to, size_t size)
 	for (; from && *from && n + 3 < size; from++) {
 		if (*from == '"' || *from == '\\')
 			to[n++] = '\\';
-		to[n++] = *from < 0x20 || *from > 0x7e ? '?' : *from;
+		to[n] = *from;
+		if (*from < 0x20 || *from > 0x7e)
+			to[n] = '?';
+		n++;
 	}
 	to[n] = 0;
 }

@@ -325,7 +325,8 @@ static int next(struct top *t)
 	struct json_object *doc;
 	int err = 0;
 
-	for (; !err && left > ASK_S && !t->end && !interrupted; left -= ASK_S) {
+	while (!err && left > ASK_S && !t->end && !interrupted) {
+		left -= ASK_S;
 		err = rest(t, ASK_S);
 		if (!err && !ur_show_collect(&doc))
 			json_object_put(doc);

@@ -411,11 +411,13 @@ static void add_counters(struct json_object *o,
 
 static void roce_count(const struct ur_lane *l, struct ur_roce_counters *sum)
 {
-	const struct ur_roce_counters *c = ur_roce_counters(l->roce);
+	uint64_t more[COUNTERS], all[COUNTERS];
 
-#define ADD(name) sum->name += c->name;
-	UR_ROCE_COUNTERS(ADD)
-#undef ADD
+	memcpy(more, ur_roce_counters(l->roce), sizeof(more));
+	memcpy(all, sum, sizeof(all));
+	for (size_t i = 0; i < COUNTERS; i++)
+		all[i] += more[i];
+	memcpy(sum, all, sizeof(all));
 }
 
 /* Counters of a port that this process runs. */

@@ -119,7 +119,7 @@ static bool add(int dir, uint64_t *was, const struct ur_roce_counters *sum)
 }
 
 enum outcome {
-	UNCHANGED, /* or nobody can be told */
+	UNCHANGED, /* or there is no directory */
 	ADDED,
 	LATER, /* a lane or the directory is taken */
 };
