@@ -17,12 +17,15 @@ int ur_ask_with(int conn, struct ur_ipc_msg *m, int with,
 	struct pollfd p = { .fd = conn, .events = POLLIN };
 	static uint32_t seq;
 	unsigned int nfds;
-	int err;
+	int err, n;
 
 	m->seq = ++seq;
 	err = ur_ipc_send(conn, m, &with, with >= 0 ? 1 : 0);
 	while (!err) {
-		if (poll(&p, 1, WAIT_MS) <= 0)
+		n = poll(&p, 1, WAIT_MS);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
 			return -ETIMEDOUT;
 		err = ur_ipc_recv(conn, m, fds, &nfds);
 		if (!err && m->seq == seq)

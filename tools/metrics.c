@@ -123,7 +123,10 @@ static void escape(const char *from, char *to, size_t size)
 	for (; from && *from && n + 3 < size; from++) {
 		if (*from == '"' || *from == '\\')
 			to[n++] = '\\';
-		to[n++] = *from < 0x20 || *from > 0x7e ? '?' : *from;
+		to[n] = *from;
+		if (*from < 0x20 || *from > 0x7e)
+			to[n] = '?';
+		n++;
 	}
 	to[n] = 0;
 }
@@ -373,7 +376,7 @@ static int print_once(const char *file, bool json)
 	if (text && file)
 		err = write_file(file, text, len);
 	else if (text)
-		err = fwrite(text, len, 1, stdout) != 1;
+		err = fwrite(text, len, 1, stdout) != 1 || fflush(stdout);
 	free(text);
 	return err ? 1 : 0;
 }

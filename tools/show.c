@@ -35,6 +35,15 @@ static struct json_object *slots_json(const struct ur_ipc_msg *m)
 	return a;
 }
 
+/* Names of processes have any bytes: what is not printable ASCII becomes '?', as
+ * JSON without UTF-8 and escape sequences of a terminal do harm. */
+static void make_printable(char *text)
+{
+	for (; *text; text++)
+		if (*text < 0x20 || *text >= 0x7f)
+			*text = '?';
+}
+
 /* NULL if there is none, or it is not JSON of that type. */
 static struct json_object *read_report(int fd, enum json_type type)
 {
@@ -50,6 +59,7 @@ static struct json_object *read_report(int fd, enum json_type type)
 		return NULL;
 	if (pread(fd, text, (size_t)st.st_size, 0) == st.st_size) {
 		text[st.st_size] = 0;
+		make_printable(text);
 		o = json_tokener_parse(text);
 	}
 	free(text);
@@ -77,8 +87,11 @@ static struct json_object *process_json(const struct ur_ipc_msg *m, int fd)
 {
 	struct json_object *o = json_object_new_object();
 	struct json_object *report = read_report(fd, json_type_object);
+	char comm[sizeof(m->comm)];
 
-	json_object_object_add(o, "comm", json_object_new_string(m->comm));
+	memcpy(comm, m->comm, sizeof(comm));
+	make_printable(comm);
+	json_object_object_add(o, "comm", json_object_new_string(comm));
 	add_identity(o, m);
 	json_object_object_add(o, "answers",
 			       json_object_new_boolean(m->answered));

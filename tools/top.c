@@ -228,8 +228,7 @@ static int ask(struct top *t, double *seconds)
 	*seconds = (double)(now - t->at_ns) / NS_PER_S;
 	err = ur_show_check(doc, t->pid);
 	if (!err)
-		err = ur_top_read(&rows, doc, t->drill ? t->drill : t->pid,
-				  &t->qps, *seconds);
+		err = ur_top_read(&rows, doc, t->pid, &t->qps, *seconds);
 	json_object_put(doc);
 	ur_top_free(&t->qps);
 	t->qps = rows;
@@ -240,7 +239,7 @@ static int ask(struct top *t, double *seconds)
 static int print(struct top *t, double seconds)
 {
 	struct ur_top_rows rows = { 0 };
-	int err = ur_top_view(&rows, &t->qps, t->view, t->key);
+	int err = ur_top_view(&rows, &t->qps, t->drill, t->view, t->key);
 
 	if (!err && t->json)
 		print_json(t, &rows, seconds);
@@ -255,7 +254,7 @@ static void drill(struct top *t)
 	struct ur_top_rows rows = { 0 };
 
 	if (t->view != UR_TOP_QPS &&
-	    !ur_top_view(&rows, &t->qps, t->view, t->key) &&
+	    !ur_top_view(&rows, &t->qps, 0, t->view, t->key) &&
 	    t->chosen < rows.n) {
 		t->drill = rows.row[t->chosen].pid;
 		t->view = UR_TOP_QPS;
@@ -264,15 +263,15 @@ static void drill(struct top *t)
 	ur_top_free(&rows);
 }
 
-static void on_key(struct top *t, const char *key, ssize_t n)
+static void on_key(struct top *t, const char *key, bool arrow)
 {
-	bool arrow = n == 3 && key[0] == '\033' && key[1] == '[';
-
 	if (arrow ? key[2] == 'B' : *key == 'j') {
 		t->chosen++;
 	} else if (arrow ? key[2] == 'A' : *key == 'k') {
 		t->chosen -= t->chosen > 0;
-	} else if (*key == 'q' || n <= 0) {
+	} else if (arrow) {
+		return;
+	} else if (*key == 'q') {
 		t->end = true;
 	} else if (*key == 'v') {
 		t->view = (t->view + 1) % UR_TOP_VIEWS;
@@ -280,9 +279,24 @@ static void on_key(struct top *t, const char *key, ssize_t n)
 		t->key = (t->key + 1) % UR_TOP_KEYS;
 	} else if (*key == '\n' || *key == '\r') {
 		drill(t);
-	} else if (*key == '\033' && n == 1) {
+	} else if (*key == '\033') {
 		t->drill = 0;
 		t->view = UR_TOP_PROCESSES;
+	}
+}
+
+/* Several may have come at once. The terminal may be gone. */
+static void read_keys(struct top *t)
+{
+	char key[64];
+	ssize_t n = read(STDIN_FILENO, key, sizeof(key));
+
+	t->end = n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN);
+	for (ssize_t i = 0; i < n;) {
+		bool arrow = n - i > 2 && !memcmp(key + i, "\033[", 2);
+
+		on_key(t, key + i, arrow);
+		i += arrow ? 3 : 1;
 	}
 }
 
@@ -292,14 +306,13 @@ static int rest(struct top *t, double seconds)
 	uint64_t until = ur_clock_ns() + (uint64_t)(seconds * NS_PER_S);
 	struct pollfd p = { .fd = t->live ? STDIN_FILENO : -1,
 			    .events = POLLIN };
-	char key[8];
 	int err = 0;
 
 	for (uint64_t now; !err && !t->end && !interrupted &&
 			   (now = ur_clock_ns()) < until;) {
 		if (poll(&p, 1, (int)((until - now) / 1000000) + 1) <= 0)
 			continue;
-		on_key(t, key, read(STDIN_FILENO, key, sizeof(key)));
+		read_keys(t);
 		err = print(t, seconds);
 	}
 	return err;
@@ -312,7 +325,8 @@ static int next(struct top *t)
 	struct json_object *doc;
 	int err = 0;
 
-	for (; !err && left > ASK_S && !t->end && !interrupted; left -= ASK_S) {
+	while (!err && left > ASK_S && !t->end && !interrupted) {
+		left -= ASK_S;
 		err = rest(t, ASK_S);
 		if (!err && !ur_show_collect(&doc))
 			json_object_put(doc);
@@ -432,6 +446,8 @@ int ur_cmd_top(int argc, char **argv)
 	t.live = !t.json && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
+	sigaction(SIGHUP, &sa, NULL);
+	sigaction(SIGQUIT, &sa, NULL);
 	if (t.live)
 		raw_terminal(true);
 	err = run(&t);

@@ -220,12 +220,14 @@ static int compare(const void *a, const void *b, void *key)
 }
 
 int ur_top_view(struct ur_top_rows *to, const struct ur_top_rows *qps,
-		enum ur_top_view view, enum ur_top_key key)
+		uint64_t pid, enum ur_top_view view, enum ur_top_key key)
 {
 	for (size_t i = 0; i < qps->n; i++) {
 		const struct ur_top_row *r = &qps->row[i];
 		struct ur_top_row *sum = same(to, r, view);
 
+		if (pid && r->pid != pid)
+			continue;
 		if (sum) {
 			merge(sum, r);
 			continue;

@@ -63,9 +63,10 @@ struct ur_top_rows {
 int ur_top_read(struct ur_top_rows *to, struct json_object *doc, uint64_t pid,
 		const struct ur_top_rows *before, double seconds);
 
-/* Those of a view, sorted, the greatest first (PIDs: the lowest). */
+/* Those of a view, sorted, the greatest first (PIDs: the lowest); pid 0: of all
+ * processes. */
 int ur_top_view(struct ur_top_rows *to, const struct ur_top_rows *qps,
-		enum ur_top_view view, enum ur_top_key key);
+		uint64_t pid, enum ur_top_view view, enum ur_top_key key);
 
 void ur_top_free(struct ur_top_rows *rows);
 

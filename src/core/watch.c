@@ -28,7 +28,8 @@ int ur_watch_start(struct ur_qp *qp, uint64_t (*now)(void))
 		if (!w)
 			return -ENOMEM;
 		w->now = now;
-		/* A poster comes here only once `aside` is set. */
+		/* Posters of a cross-channel queue pair may come already. */
+		atomic_thread_fence(memory_order_release);
 		qp->watch = w;
 	}
 	/* How fast it is, is not known before the second report. */

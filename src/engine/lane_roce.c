@@ -411,14 +411,13 @@ static void add_counters(struct json_object *o,
 
 static void roce_count(const struct ur_lane *l, struct ur_roce_counters *sum)
 {
-	uint64_t sums[COUNTERS], values[COUNTERS];
-	size_t i;
+	uint64_t more[COUNTERS], all[COUNTERS];
 
-	memcpy(sums, sum, sizeof(sums));
-	memcpy(values, ur_roce_counters(l->roce), sizeof(values));
-	for (i = 0; i < COUNTERS; i++)
-		sums[i] += values[i];
-	memcpy(sum, sums, sizeof(sums));
+	memcpy(more, ur_roce_counters(l->roce), sizeof(more));
+	memcpy(all, sum, sizeof(all));
+	for (size_t i = 0; i < COUNTERS; i++)
+		all[i] += more[i];
+	memcpy(sum, all, sizeof(all));
 }
 
 /* Counters of a port that this process runs. */

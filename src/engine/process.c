@@ -20,6 +20,7 @@
 #include "engine/internal.h"
 #include "engine/publish.h"
 #include "engine/recorder.h"
+#include "engine/report.h"
 #include "ports/stream.h"
 
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -88,6 +89,7 @@ static void child_after_fork(void)
 	ur_capture_child();
 	ur_recorder_child();
 	ur_publish_child();
+	ur_report_child();
 	ur_faults_child();
 	if (client)
 		ur_client_close(client);
@@ -113,7 +115,7 @@ __attribute__((destructor)) static void settle_at_exit(void)
 			ur_adapter_settle(a);
 	}
 	ur_streams_leave();
-	ur_publish(0);
+	ur_publish_end();
 	ur_recorder_end();
 	ur_faults_end();
 }

@@ -1,19 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/publish.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/sys.h"
 #include "base/timer.h"
 #include "engine/internal.h"
 #include "roce/port_counters.h"
 
 #define PERIOD_NS 1000000000u
+/* At the end of the process: how often it tries, and how long it waits before
+ * the next time. */
+#define TRIES	  100
+#define TRY_NS	  1000000
 
 static const struct ur_port_counter rows[] = { UR_PORT_COUNTERS(
 	UR_PORT_COUNTER) };
@@ -22,7 +30,9 @@ static const struct ur_port_counter rows[] = { UR_PORT_COUNTERS(
 /* What this process has added to the files; the watcher's, then that of the
  * thread that ends the process. */
 static uint64_t added[UR_MAX_DEVICES][ROWS];
-static _Atomic uint64_t next_ns;
+static const char *root; /* NULL: there is no view */
+static _Atomic uint64_t next_ns = UR_NEVER;
+_Atomic bool ur_publish_rests;
 /* Only one thread publishes: the end of the process may meet the watcher. */
 static struct ur_lock one = UR_LOCK_INITIALIZER;
 
@@ -91,11 +101,12 @@ static bool is_changed(const uint64_t *was, const struct ur_roce_counters *sum)
 	return false;
 }
 
-/* Another process that adds just now is not waited for: the next time then. */
-static void add(int dir, uint64_t *was, const struct ur_roce_counters *sum)
+/* False: another process adds just now. Unlocked before it is closed: a child of
+ * fork() may have the descriptor too. */
+static bool add(int dir, uint64_t *was, const struct ur_roce_counters *sum)
 {
 	if (flock(dir, LOCK_EX | LOCK_NB))
-		return;
+		return errno != EWOULDBLOCK;
 	for (size_t i = 0; i < ROWS; i++) {
 		uint64_t is = value(sum, &rows[i]);
 
@@ -103,42 +114,93 @@ static void add(int dir, uint64_t *was, const struct ur_roce_counters *sum)
 			add_to_file(dir, rows[i].name, is - was[i]);
 		was[i] = is;
 	}
+	flock(dir, LOCK_UN);
+	return true;
 }
 
+enum outcome {
+	UNCHANGED, /* or there is no directory */
+	ADDED,
+	LATER, /* a lane or the directory is taken */
+};
+
 /* The lanes of a device with several ports are not those of one of them. */
-static void publish_device(unsigned int k, const char *root)
+static enum outcome publish_device(unsigned int k)
 {
 	struct ur_adapter *a = ur_process_adapter(k);
 	struct ur_roce_counters sum = { 0 };
 	char path[4096];
+	enum outcome is;
 	int dir;
 
-	if (!a || a->dev.spec.nports > 1 || !add_lanes(a, &sum) ||
-	    !is_changed(added[k], &sum))
-		return;
+	if (!a || a->dev.spec.nports > 1)
+		return UNCHANGED;
+	if (!add_lanes(a, &sum))
+		return LATER;
+	if (!is_changed(added[k], &sum))
+		return UNCHANGED;
 	snprintf(path, sizeof(path), "%s/class/infiniband/%s/ports/1", root,
 		 a->dev.name);
 	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
-		return;
-	add(dir, added[k], &sum);
+		return UNCHANGED;
+	is = add(dir, added[k], &sum) ? ADDED : LATER;
 	close(dir);
+	return is;
 }
 
+static enum outcome publish(void)
+{
+	enum outcome most = UNCHANGED;
+
+	if (!ur_trylock(&one))
+		return LATER;
+	for (unsigned int k = 0; k < UR_MAX_DEVICES; k++) {
+		enum outcome is = publish_device(k);
+
+		if (is > most)
+			most = is;
+	}
+	ur_unlock(&one);
+	return most;
+}
+
+void ur_publish_start(void)
+{
+	const char *view = secure_getenv("URNIC_SYSFS");
+
+	if (root || !view || !*view)
+		return;
+	root = strdup(view);
+	atomic_store(&ur_publish_rests, root != NULL);
+}
+
+/* It rests before it looks: what is counted after that makes a helper call
+ * ur_publish_resume() again. */
 void ur_publish(uint64_t now_ns)
 {
-	const char *root = secure_getenv("URNIC_SYSFS");
-
-	if (!root || !*root) {
-		next_ns = UR_NEVER;
+	next_ns = UR_NEVER;
+	atomic_store(&ur_publish_rests, true);
+	if (publish() == UNCHANGED)
 		return;
-	}
-	if (!ur_trylock(&one))
-		return;
+	atomic_store(&ur_publish_rests, false);
 	next_ns = now_ns + PERIOD_NS;
-	for (unsigned int k = 0; k < UR_MAX_DEVICES; k++)
-		publish_device(k, root);
-	ur_unlock(&one);
+}
+
+void ur_publish_resume(void)
+{
+	if (!atomic_exchange(&ur_publish_rests, false))
+		return;
+	next_ns = ur_clock_ns() + PERIOD_NS;
+	ur_watcher_wake();
+}
+
+void ur_publish_end(void)
+{
+	const struct timespec t = { .tv_nsec = TRY_NS };
+
+	for (int i = 0; root && i < TRIES && publish() == LATER; i++)
+		ur_sys_nanosleep(&t);
 }
 
 uint64_t ur_publish_next_ns(void)
@@ -150,5 +212,6 @@ void ur_publish_child(void)
 {
 	ur_lock_init(&one);
 	memset(added, 0, sizeof(added));
-	next_ns = 0;
+	next_ns = UR_NEVER;
+	atomic_store(&ur_publish_rests, root != NULL);
 }

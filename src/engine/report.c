@@ -216,15 +216,11 @@ static void add_refused(struct json_object *root)
 	json_object_object_add(root, "refused", list);
 }
 
-/* Called by the client in the watcher's thread, which holds no lane.  If cap
- * is too small, returns how much is needed. */
-size_t ur_report(void *arg, char *buf, size_t cap)
+static struct json_object *make_report(void)
 {
 	struct json_object *root = json_object_new_object();
 	struct json_object *devices = json_object_new_array();
 	struct json_object *lanes = json_object_new_array();
-	const char *text;
-	size_t len;
 
 	watch_ns = ur_clock_ns() + WATCH_NS;
 	ur_report_int(root, "pid", (uint64_t)getpid());
@@ -243,10 +239,35 @@ size_t ur_report(void *arg, char *buf, size_t cap)
 	add_refused(root);
 	ur_streams_report(root);
 	ur_faults_report(root);
+	return root;
+}
+
+/* The report that was too long for the last call; the watcher's. To make it again
+ * would begin another period of the latencies. */
+static struct json_object *too_long;
+
+void ur_report_child(void)
+{
+	too_long = NULL;
+}
+
+/* Called by the client in the watcher's thread, which holds no lane.  If cap
+ * is too small, returns how much is needed. */
+size_t ur_report(void *arg, char *buf, size_t cap)
+{
+	bool again = too_long != NULL;
+	struct json_object *root = again ? too_long : make_report();
+	const char *text;
+	size_t len;
+
+	too_long = NULL;
 	text = json_object_to_json_string_length(root, JSON_C_TO_STRING_PLAIN,
 						 &len);
 	if (len <= cap)
 		memcpy(buf, text, len);
-	json_object_put(root);
+	if (len <= cap || again)
+		json_object_put(root);
+	else
+		too_long = root;
 	return len;
 }

@@ -38,6 +38,9 @@ void ur_report_unwatch(void);
 /* CLOCK_MONOTONIC; UR_NEVER: nothing is watched. */
 uint64_t ur_report_watch_ns(void);
 
+/* In a child of fork(). */
+void ur_report_child(void);
+
 /* report_obj.c: queues and regions of an adapter, which belong to no lane. */
 struct ur_adapter;
 struct json_object *ur_report_objects(struct ur_adapter *a);

@@ -46,6 +46,7 @@
 #include "base/thread_sched.h"
 #include "base/timer.h"
 #include "engine/internal.h"
+#include "engine/publish.h"
 #include "engine/spin.h"
 #include "engine/wakefd.h"
 #include "shm/share.h"
@@ -507,6 +508,8 @@ static bool sleep_until(struct helper *h, enum ur_watch watch, uint64_t until)
 	struct timespec ts = { .tv_sec = (time_t)(ns / 1000000000u),
 			       .tv_nsec = (long)(ns % 1000000000u) };
 
+	if (atomic_load_explicit(&ur_publish_rests, memory_order_relaxed))
+		ur_publish_resume();
 	h->peers_signaled = false;
 	h->woken = false;
 	if (ppoll(fds, n, until == UR_NEVER ? NULL : &ts, NULL) <= 0)

@@ -153,6 +153,7 @@ int ur_watcher_start(void)
 		ur_watcher_wake();
 		return 0;
 	}
+	ur_publish_start();
 	wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (wake_fd < 0)
 		return -errno;

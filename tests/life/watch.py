@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """urnic top and metrics, the schema of `urnic show`, counters in the view."""
 
+import fcntl
 import glob
 import json
 import os
 import re
+import select
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
+import termios
 import time
 
 from harness.env import Case, Failure
 from harness.proc import SLOW
+from life.life import start
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
@@ -201,6 +206,13 @@ def killed(env):
     c.end()
 
 
+def has_uid(uid):
+    """Does the user namespace have that user?"""
+    with open('/proc/self/uid_map', encoding='ascii') as f:
+        ranges = [[int(x) for x in line.split()] for line in f]
+    return any(first <= uid < first + n for first, _, n in ranges)
+
+
 def errors(env):
     s, c = sending(env)
     tool(env, 'top', '-n', 1, '-d', 0.1)
@@ -210,7 +222,7 @@ def errors(env):
     for args in (['top', 'x'], ['top', '-v', 'x'], ['top', '-d', '0'],
                  ['metrics', 'x'], ['metrics', '--listen', '0.0.0.0:1']):
         tool(env, *args, want=2)
-    if os.geteuid() == 0:
+    if os.geteuid() == 0 and has_uid(65534):
         p = subprocess.run(
             env.b.wrap(['setpriv', '--reuid=65534', '--regid=65534',
                         '--clear-groups', env.urnic, 'top', '-n', '1', '-p',
@@ -305,6 +317,105 @@ def scrape(env, path, pid):
         p.wait()
 
 
+def hostile(env):
+    """Whatever clients do, the next one gets its answer."""
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, 'socket')
+        p = subprocess.Popen(env.b.wrap([env.urnic, 'metrics', '--listen',
+                                         path]))
+
+        def connect():
+            u = socket.socket(socket.AF_UNIX)
+            u.connect(path)
+            return u
+        try:
+            until('a socket', lambda: os.path.exists(path))
+            with connect() as silent, connect() as gone, connect() as big:
+                gone.close()
+                silent.sendall(b'GET /met')
+                try:
+                    big.sendall(b'GET /metrics HTTP/1.1\r\nX: '
+                                + b'x' * 1000000)
+                except BrokenPipeError:
+                    pass
+                with connect() as u:
+                    text = get(u, b'GET /metrics HTTP/1.1\r\n\r\n' * 3)
+            if text.count(b'HTTP/1.1 200 ') != 1:
+                raise Failure(text)
+            p.terminate()
+            if p.wait(20) or os.path.exists(path):
+                raise Failure('does not end')
+        finally:
+            p.kill()
+            p.wait()
+
+
+def terminal(env):
+    """On a terminal top obeys its keys and leaves the terminal as it was."""
+    s, c = sending(env)
+    pid = str(c.leaf())
+    master, slave = os.openpty()
+    before = termios.tcgetattr(slave)
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack('4H', 24, 200, 0, 0))
+    p = subprocess.Popen(env.b.wrap([env.urnic, 'top']), stdin=slave,
+                         stdout=slave, stderr=slave)
+    seen = ''
+
+    def shows(*words):
+        nonlocal seen
+        while select.select([master], [], [], 0)[0]:
+            seen += os.read(master, 65536).decode()
+        last = seen.rsplit('\033[H', 1)[-1]
+        return all(w in last for w in words)
+    try:
+        until('processes', lambda: shows('processes by messages', pid))
+        os.write(master, b's')
+        until('sorted', lambda: shows('processes by bytes'))
+        os.write(master, b'\033[B\033[A\r')
+        until('queue pairs', lambda: shows('qps by bytes', 'RC RTS'))
+        os.write(master, b'\033')
+        until('back', lambda: shows('processes by bytes', '1 QP'))
+        p.send_signal(signal.SIGSTOP)
+        p.send_signal(signal.SIGCONT)
+        os.write(master, b'q')
+        if p.wait(20):
+            raise Failure(f'status {p.returncode}: {seen[-300:]}')
+        if termios.tcgetattr(slave) != before or not shows('\033[?7h'):
+            raise Failure(f'the terminal: {seen[-300:]}')
+    finally:
+        p.kill()
+        p.wait()
+        os.close(master)
+        os.close(slave)
+    s.end()
+    c.end()
+
+
+def switches(pid):
+    """How often the threads of a process have slept."""
+    n = 0
+    for path in glob.glob(f'/proc/{pid}/task/*/status'):
+        with open(path, encoding='utf-8') as f:
+            n += int(re.search(r'\nvoluntary_ctxt_switches:\s(\d+)',
+                               f.read())[1])
+    return n
+
+
+def rests(env):
+    """Counters in the view do not wake a program without traffic."""
+    s, c = start(env, 'stream', '-M idle')
+    for p in (s, c):
+        p.wait_text('idle', 10)
+
+    def asleep():
+        before = [switches(p.leaf()) for p in (s, c)]
+        time.sleep(2.5)
+        return before == [switches(p.leaf()) for p in (s, c)]
+    until('asleep', asleep)
+    s.end()
+    c.end()
+
+
 def board(env):
     """Each expression of the Grafana board names a metric that there is."""
     with open(os.path.join(ROOT, 'docs/grafana-board.json'),
@@ -349,6 +460,25 @@ def live(env):
     c.end()
     if any(read(n) < b for n, b in zip(names, now)):
         raise Failure('counters went back')
+    # A program that is shorter than a second adds at its end, and does not wait
+    # for one that holds the directory.
+    fd = os.open(port, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    short(env)
+    os.close(fd)
+    now = [read(n) for n in names]
+    short(env)
+    more = [read(n) - b for n, b in zip(names, now)]
+    if min(more) < 500:
+        raise Failure(f'at the end: {more}')
+
+
+def short(env):
+    port = env.port()
+    base = ['env', 'URNIC_SHM=0', 'ib_send_lat', '-d', 'urnic0', '-F', '-s',
+            '64', '-p', port, '-n', '500', '-x']
+    env.pair(base + [gid_index(env, env.a)],
+             base + [gid_index(env, env.b), env.a.ip4], port=port)
 
 
 CASES = [
@@ -358,6 +488,9 @@ CASES = [
     Case('killed', killed, far=False),
     Case('errors', errors, far=False),
     Case('metrics', metrics, far=False),
+    Case('hostile', hostile, far=False),
+    Case('terminal', terminal, far=False),
     Case('board', board, far=False),
     Case('live', live, far=False),
+    Case('rests', rests),
 ]
