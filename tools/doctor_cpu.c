@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -234,7 +235,7 @@ static void model(char *text, size_t cap)
 	FILE *f = fopen("/proc/cpuinfo", "re");
 	char line[256], *value;
 
-	snprintf(text, cap, "x86-64");
+	snprintf(text, cap, "the processor");
 	while (f && fgets(line, sizeof(line), f)) {
 		value = strchr(line, ':');
 		if (strncmp(line, "model name", 10) != 0 || !value)
@@ -248,19 +249,36 @@ static void model(char *text, size_t cap)
 		fclose(f);
 }
 
+/* As ISA-L asks before it computes a CRC by carry-less multiplication. */
+#if defined(__x86_64__)
+#define CARRYLESS "PCLMULQDQ"
+
+static bool multiplies_carryless(void)
+{
+	__builtin_cpu_init();
+	return __builtin_cpu_supports("pclmul");
+}
+#else
+#define CARRYLESS "PMULL"
+
+static bool multiplies_carryless(void)
+{
+	return getauxval(AT_HWCAP) & HWCAP_PMULL;
+}
+#endif
+
 static void check_kind(struct ur_doctor *d)
 {
 	char name[128];
 
 	model(name, sizeof(name));
-	__builtin_cpu_init();
-	if (__builtin_cpu_supports("pclmul"))
+	if (multiplies_carryless())
 		ur_doctor_add(d, UR_DOCTOR_OK, "cpu-kind", NULL, "%s", name);
 	else
 		ur_doctor_add(d, UR_DOCTOR_SLOW, "cpu-kind", NULL,
-			      "%s without PCLMULQDQ: the CRC of each packet is "
-			      "computed by tables (of a virtual machine: pass "
-			      "the host's CPU through)",
+			      "%s without " CARRYLESS ": the CRC of each packet "
+			      "is computed by tables (of a virtual machine: "
+			      "pass the host's CPU through)",
 			      name);
 }
 
@@ -268,6 +286,7 @@ static void check_kind(struct ur_doctor *d)
 static void check_clock(struct ur_doctor *d)
 {
 	static const char *const fast[] = { "tsc", "kvm-clock",
+					    "arch_sys_counter",
 					    "hyperv_clocksource_tsc_page" };
 	char name[64], all[256];
 	bool tsc;

@@ -11,6 +11,12 @@
 /* Of very large programs only the first part is searched for names. */
 #define SEARCHED ((size_t)64 << 20)
 
+#if defined(__x86_64__)
+#define THIS_MACHINE EM_X86_64
+#else
+#define THIS_MACHINE EM_AARCH64
+#endif
+
 static const char *const libraries[] = { "/libibverbs.so", "/librdmacm.so" };
 
 int ur_file_open(struct ur_file *f, const char *path)
@@ -139,7 +145,7 @@ void ur_elf_look(const struct ur_file *f, struct ur_elf *elf)
 		return;
 	elf->is_elf = true;
 	if (f->data[EI_CLASS] != ELFCLASS64 || !read_at(f, 0, &h, sizeof(h)) ||
-	    h.e_machine != EM_X86_64)
+	    h.e_machine != THIS_MACHINE)
 		return;
 	elf->is_64 = true;
 	for (unsigned int i = 0; segment(f, &h, i, &p); i++) {

@@ -254,7 +254,7 @@ static int check_elf(const struct ur_file *f, const struct ur_elf *elf)
 {
 	if (!elf->is_64) {
 		warn(f->path, "is no 64-bit program of this machine's kind",
-		     "urnic's libraries are: use a build for x86-64");
+		     "urnic's libraries are: use a build for this machine");
 		return 0;
 	}
 	if (!*elf->loader) {

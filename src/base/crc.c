@@ -25,7 +25,6 @@
 static uint32_t slice[SLICES][256];
 static uint32_t power[POWER_BITS];
 static uint32_t inverse_power[POWER_BITS];
-static bool have_clmul;
 
 static uint32_t times_portable(uint32_t a, uint32_t b)
 {
@@ -47,6 +46,8 @@ static uint32_t run4(uint32_t crc)
 
 #if defined(__x86_64__)
 #include <wmmintrin.h>
+
+static bool have_clmul;
 
 /* The reflected product has 64 bits: x^0 to x^31 in its upper half; the lower
  * half is a register that still lacks a factor of x^32. */

@@ -21,7 +21,6 @@
  */
 #include "base/guard.h"
 
-#include <cpuid.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -32,12 +31,9 @@
 #include "base/copy.h"
 #include "base/crc.h"
 #include "base/fork.h"
+#include "base/guard_cpu.h"
 #include "base/guard_word.h"
 #include "base/remote.h"
-
-#if !defined(__x86_64__)
-#error "guard.c: the trampoline is written for x86-64 only"
-#endif
 
 #if defined(__has_feature)
 #define WITH_TSAN __has_feature(thread_sanitizer)
@@ -62,89 +58,13 @@
 #define APP_ACCESS                                                             \
 	__attribute__((no_sanitize("thread"), no_sanitize("undefined")))
 
-/* Stack pointer of the trampoline that is active in this thread, or NULL. */
-extern __thread void *ur_guard_frame;
 __attribute__((visibility("hidden"), tls_model("initial-exec"),
 	       used)) __thread void *ur_guard_frame;
-
-typedef void guarded_fn(void *a, const void *b, size_t c);
-
-/* fn(a, b, c); 0, or -EFAULT if it faulted. */
-int ur_guard_call(guarded_fn *fn, void *a, const void *b, size_t c)
-	__attribute__((visibility("hidden")));
-extern const char ur_guard_fault[] __attribute__((visibility("hidden")));
-
-/*
- * Seven pushes behind the return address also align the stack for the call.
- * The frame's lowest word is the previous value of ur_guard_frame: a signal
- * handler of the application may interrupt one guarded call with another.
- */
-__asm__(".text\n"
-	".p2align 4\n"
-	".type ur_guard_call, @function\n"
-	".globl ur_guard_call\n"
-	".hidden ur_guard_call\n"
-	"ur_guard_call:\n"
-	"	.cfi_startproc\n"
-	"	push %rbp\n"
-	"	.cfi_adjust_cfa_offset 8\n"
-	"	.cfi_rel_offset %rbp, 0\n"
-	"	push %rbx\n"
-	"	.cfi_adjust_cfa_offset 8\n"
-	"	.cfi_rel_offset %rbx, 0\n"
-	"	push %r12\n"
-	"	.cfi_adjust_cfa_offset 8\n"
-	"	.cfi_rel_offset %r12, 0\n"
-	"	push %r13\n"
-	"	.cfi_adjust_cfa_offset 8\n"
-	"	.cfi_rel_offset %r13, 0\n"
-	"	push %r14\n"
-	"	.cfi_adjust_cfa_offset 8\n"
-	"	.cfi_rel_offset %r14, 0\n"
-	"	push %r15\n"
-	"	.cfi_adjust_cfa_offset 8\n"
-	"	.cfi_rel_offset %r15, 0\n"
-	"	mov ur_guard_frame@gottpoff(%rip), %rbx\n"
-	"	push %fs:(%rbx)\n"
-	"	.cfi_adjust_cfa_offset 8\n"
-	"	mov %rsp, %fs:(%rbx)\n"
-	"	mov %rdi, %rax\n"
-	"	mov %rsi, %rdi\n"
-	"	mov %rdx, %rsi\n"
-	"	mov %rcx, %rdx\n"
-	"	call *%rax\n"
-	"	xor %eax, %eax\n"
-	"1:	pop %fs:(%rbx)\n"
-	"	.cfi_remember_state\n"
-	"	.cfi_adjust_cfa_offset -8\n"
-	"	pop %r15\n"
-	"	.cfi_adjust_cfa_offset -8\n"
-	"	pop %r14\n"
-	"	.cfi_adjust_cfa_offset -8\n"
-	"	pop %r13\n"
-	"	.cfi_adjust_cfa_offset -8\n"
-	"	pop %r12\n"
-	"	.cfi_adjust_cfa_offset -8\n"
-	"	pop %rbx\n"
-	"	.cfi_adjust_cfa_offset -8\n"
-	"	pop %rbp\n"
-	"	.cfi_adjust_cfa_offset -8\n"
-	"	ret\n"
-	"	.cfi_restore_state\n"
-	".globl ur_guard_fault\n"
-	".hidden ur_guard_fault\n"
-	"ur_guard_fault:\n" /* %rsp is ur_guard_frame again */
-	"	mov ur_guard_frame@gottpoff(%rip), %rbx\n"
-	"	mov $-14, %eax\n" /* -EFAULT */
-	"	cld\n"
-	"	jmp 1b\n"
-	"	.cfi_endproc\n"
-	".size ur_guard_call, . - ur_guard_call\n");
 
 /*
  * Programs poll on the last bytes of a message, so these must become visible
  * last.  memcpy guarantees no order, so the last aligned word is a store of its
- * own (x86 keeps the order of stores).
+ * own.
  */
 APP_ACCESS static void store_tail(uint8_t *dst, const uint8_t *src, size_t n)
 {
@@ -152,7 +72,7 @@ APP_ACCESS static void store_tail(uint8_t *dst, const uint8_t *src, size_t n)
 	uint32_t v4;
 	uint16_t v2;
 
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	ur_guard_store_fence();
 	switch (n) {
 	case 8:
 		memcpy(&v8, src, 8);
@@ -283,126 +203,41 @@ int ur_guard_crc32c(uint32_t *crc, const void *src, size_t len)
 	return 0;
 }
 
-struct atomic_args {
-	uint64_t compare;
-	uint64_t operand;
-	uint64_t old;
-};
-
-/*
- * In assembly, because the thread sanitizer's atomics hold an internal lock
- * during the access, which a fault would leave locked.
- */
-static void do_fetch_add(void *addr, const void *args, size_t size)
-{
-	struct atomic_args *a = *(struct atomic_args *const *)args;
-	uint64_t value = a->operand;
-
-	__asm__ volatile("lock xaddq %0, (%1)"
-			 : "+r"(value)
-			 : "r"(addr)
-			 : "memory", "cc");
-	a->old = value;
-}
-
-static void do_cmp_swap(void *addr, const void *args, size_t size)
-{
-	struct atomic_args *a = *(struct atomic_args *const *)args;
-	uint64_t value = a->compare;
-
-	__asm__ volatile("lock cmpxchgq %2, (%1)"
-			 : "+a"(value)
-			 : "r"(addr), "r"(a->operand)
-			 : "memory", "cc");
-	a->old = value;
-}
-
-static int guarded_atomic(guarded_fn *fn, void *addr, struct atomic_args a,
-			  uint64_t *old)
-{
-	struct atomic_args *args = &a;
-
-	if (ur_guard_call(fn, addr, &args, sizeof(uint64_t)))
-		return -EFAULT;
-	*old = a.old;
-	return 0;
-}
-
 int ur_guard_fetch_add64(void *addr, uint64_t add, uint64_t *old)
 {
-	struct atomic_args a = { .operand = add };
+	const struct ur_add_args a = { .old = old, .add = add };
 
-	return guarded_atomic(do_fetch_add, addr, a, old);
+	return ur_guard_call(ur_guarded_add64, addr, &a, sizeof(add));
 }
 
 int ur_guard_cmp_swap64(void *addr, uint64_t compare, uint64_t swap,
 			uint64_t *old)
 {
-	struct atomic_args a = { .compare = compare, .operand = swap };
+	int err = ur_guard_cmp_swap(addr, sizeof(swap), &compare, &swap);
 
-	return guarded_atomic(do_cmp_swap, addr, a, old);
-}
-
-struct swap_args {
-	uint64_t *seen;
-	const uint64_t *to;
-};
-
-static void do_cmp_swap32(void *addr, const void *args, size_t size)
-{
-	const struct swap_args *a = args;
-	uint32_t seen = (uint32_t)a->seen[0];
-
-	__asm__ volatile("lock cmpxchgl %2, (%1)"
-			 : "+a"(seen)
-			 : "r"(addr), "r"((uint32_t)a->to[0])
-			 : "memory", "cc");
-	a->seen[0] = seen;
-}
-
-static void do_cmp_swap64(void *addr, const void *args, size_t size)
-{
-	const struct swap_args *a = args;
-
-	__asm__ volatile("lock cmpxchgq %2, (%1)"
-			 : "+a"(a->seen[0])
-			 : "r"(addr), "r"(a->to[0])
-			 : "memory", "cc");
-}
-
-static void do_cmp_swap128(void *addr, const void *args, size_t size)
-{
-	const struct swap_args *a = args;
-	uint64_t low = a->seen[0], high = a->seen[1];
-
-	__asm__ volatile("lock cmpxchg16b (%2)"
-			 : "+a"(low), "+d"(high)
-			 : "r"(addr), "b"(a->to[0]), "c"(a->to[1])
-			 : "memory", "cc");
-	a->seen[0] = low;
-	a->seen[1] = high;
+	if (!err)
+		*old = compare;
+	return err;
 }
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): written through `a` */
-int ur_guard_cmp_swap(void *addr, size_t len, uint64_t seen[2],
-		      const uint64_t to[2])
+int ur_guard_cmp_swap(void *addr, size_t len, uint64_t *seen,
+		      const uint64_t *to)
 {
-	const struct swap_args a = { .seen = seen, .to = to };
-	guarded_fn *fn = len == 4   ? do_cmp_swap32
-			 : len == 8 ? do_cmp_swap64
-				    : do_cmp_swap128;
+	const struct ur_swap_args a = { .seen = seen, .to = to };
+	ur_guarded_fn *fn = len == 4   ? ur_guarded_swap32
+			    : len == 8 ? ur_guarded_swap64
+				       : ur_guarded_swap128;
 
 	return ur_guard_call(fn, addr, &a, len);
 }
 
 static bool has_swap16;
 
-/* Once: a hypervisor may intercept CPUID, which then takes microseconds. */
+/* Once: a hypervisor may intercept what it asks, which takes microseconds. */
 __attribute__((constructor)) static void swap16_init(void)
 {
-	unsigned int a, b, c, d;
-
-	has_swap16 = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_CMPXCHG16B);
+	has_swap16 = ur_guarded_has_swap128();
 }
 
 bool ur_guard_has_swap16(void)
@@ -515,28 +350,27 @@ static void pass_on(int sig, siginfo_t *info, void *context)
 /* Send the interrupted thread to the second exit of its trampoline. */
 static void leave_guarded(ucontext_t *uc)
 {
-	greg_t *reg = uc->uc_mcontext.gregs;
-
 #if defined(WITH_ASAN) && WITH_ASAN
 	/* The abandoned frames would leave their red zones poisoned. */
-	__asan_unpoison_memory_region(
-		(void *)reg[REG_RSP],
-		(size_t)((greg_t)ur_guard_frame - reg[REG_RSP]));
+	uintptr_t sp = ur_context_sp(uc);
+
+	__asan_unpoison_memory_region((void *)sp,
+				      (uintptr_t)ur_guard_frame - sp);
 #endif
-	reg[REG_RSP] = (greg_t)ur_guard_frame;
-	reg[REG_RIP] = (greg_t)ur_guard_fault;
+	ur_context_set(uc, (uintptr_t)ur_guard_fault,
+		       (uintptr_t)ur_guard_frame);
 }
 
 /* The same for ur_guard_copy_words(), which has no trampoline; false: the fault
  * was elsewhere. */
 static bool leave_words(ucontext_t *uc)
 {
-	greg_t *pc = &uc->uc_mcontext.gregs[REG_RIP];
-	uintptr_t exit = ur_guard_words_exit((uintptr_t)*pc);
+	uintptr_t pc = ur_context_pc(uc), end = (uintptr_t)ur_guard_words_fault;
 
-	if (exit)
-		*pc = (greg_t)exit;
-	return exit != 0;
+	if (pc < (uintptr_t)ur_guard_copy_words || pc >= end)
+		return false;
+	ur_context_set(uc, end, ur_context_sp(uc));
+	return true;
 }
 
 static void handler(int sig, siginfo_t *info, void *context)

@@ -46,11 +46,12 @@ int ur_guard_cmp_swap64(void *addr, uint64_t compare, uint64_t swap,
 
 /*
  * Compare and swap of `len` bytes: 4, 8, or 16 if ur_guard_has_swap16(), aligned
- * to their number; words in native byte order, that of the lower address first.
- * `seen` holds the expected value, and gets the old one.  0 or -EFAULT.
+ * to their number; one or two words in native byte order, that of the lower
+ * address first.  `seen` holds the expected value, and gets the old one.  0 or
+ * -EFAULT.
  */
-int ur_guard_cmp_swap(void *addr, size_t len, uint64_t seen[2],
-		      const uint64_t to[2]);
+int ur_guard_cmp_swap(void *addr, size_t len, uint64_t *seen,
+		      const uint64_t *to);
 bool ur_guard_has_swap16(void);
 
 /*

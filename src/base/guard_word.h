@@ -16,8 +16,4 @@
 int ur_guard_copy_words(void *dst, const void *src, size_t len)
 	__attribute__((visibility("hidden")));
 
-/* For the handler: where to continue after a fault at `pc`; 0: that is not an
- * instruction of ur_guard_copy_words(). */
-uintptr_t ur_guard_words_exit(uintptr_t pc);
-
 #endif

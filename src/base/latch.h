@@ -23,10 +23,6 @@
 
 #include "base/barrier.h"
 
-#if !defined(__x86_64__)
-#error "latch.h: written for x86-64 only"
-#endif
-
 #define UR_LATCH_HELD	  1u
 #define UR_LATCH_SLEEPERS 2u /* only together with HELD */
 /* The bits above hold the owner's index in by[]. */
@@ -53,10 +49,14 @@ struct ur_latch {
 /* Identifies the calling thread: the address of its control block. */
 static inline const void *ur_latch_self(void)
 {
+#if defined(__x86_64__) /* clang 14 has no __builtin_thread_pointer() for it */
 	const void *self;
 
 	__asm__("mov %%fs:0, %0" : "=r"(self));
 	return self;
+#else
+	return __builtin_thread_pointer();
+#endif
 }
 
 /* latch.c: slow paths of the functions below. */

@@ -45,17 +45,6 @@ static inline ssize_t ur_sys_write(int fd, const void *buf, size_t len)
 	return UR_SYS(write, fd, buf, len);
 }
 
-/* Reads one count of an eventfd without blocking, whatever its mode:
- * RWF_NOWAIT. */
-static inline ssize_t ur_sys_read_now(int fd, const struct iovec *iov)
-{
-#ifdef UR_SYS_BY_NAME
-	return preadv2(fd, iov, 1, -1, RWF_NOWAIT);
-#else
-	return syscall(SYS_preadv2, fd, iov, 1UL, -1L, -1L, RWF_NOWAIT);
-#endif
-}
-
 static inline ssize_t ur_sys_recvfrom(int fd, void *buf, size_t len, int flags,
 				      struct sockaddr *from, socklen_t *size)
 {
@@ -105,17 +94,12 @@ static inline int ur_sys_sendmmsg(int fd, struct mmsghdr *m, unsigned int n,
 static inline int ur_sys_epoll_wait(int fd, struct epoll_event *ev, int n,
 				    int ms)
 {
-	return (int)UR_SYS(epoll_wait, fd, ev, n, ms);
+	return (int)UR_SYS(epoll_pwait, fd, ev, n, ms, NULL);
 }
 
 static inline int ur_sys_close(int fd)
 {
 	return (int)UR_SYS(close, fd);
-}
-
-static inline int ur_sys_poll(struct pollfd *fds, nfds_t n, int ms)
-{
-	return (int)UR_SYS(poll, fds, n, ms);
 }
 
 /* t becomes the time that was left. */
@@ -126,6 +110,35 @@ static inline int ur_sys_ppoll(struct pollfd *fds, nfds_t n, struct timespec *t)
 #else
 	return (int)syscall(SYS_ppoll, fds, n, t, NULL, 0);
 #endif
+}
+
+static inline int ur_sys_poll(struct pollfd *fds, nfds_t n, int ms)
+{
+	struct timespec t = { .tv_sec = ms / 1000,
+			      .tv_nsec = ms % 1000 * 1000000L };
+
+	return ur_sys_ppoll(fds, n, ms < 0 ? NULL : &t);
+}
+
+/*
+ * Reads one count of an eventfd without blocking, whatever its mode: RWF_NOWAIT.
+ * Where preadv2() is refused it may block if another thread reads the count
+ * between the two calls.
+ */
+static inline ssize_t ur_sys_read_now(int fd, const struct iovec *iov)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	ssize_t n;
+
+#ifdef UR_SYS_BY_NAME
+	n = preadv2(fd, iov, 1, -1, RWF_NOWAIT);
+#else
+	n = syscall(SYS_preadv2, fd, iov, 1UL, -1L, -1L, RWF_NOWAIT);
+#endif
+	if (n < 0 && (errno == ENOSYS || errno == EPERM) &&
+	    ur_sys_poll(&p, 1, 0) > 0)
+		n = ur_sys_read(fd, iov->iov_base, iov->iov_len);
+	return n;
 }
 
 static inline int ur_sys_nanosleep(const struct timespec *t)

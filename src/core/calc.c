@@ -2,8 +2,8 @@
 #include "core/calc.h"
 
 #include <endian.h>
+#include <fenv.h>
 #include <string.h>
-#include <xmmintrin.h>
 
 #include "base/bytes.h"
 
@@ -58,19 +58,17 @@ static uint64_t fold(enum ur_calc_op op, enum ur_calc_type type,
 	return value;
 }
 
-/* Round to nearest, no exceptions, denormals kept: what a thread begins with */
-#define DEFAULT_MXCSR 0x1f80u
-
 /* Any thread of the program may be here: neither its exceptions nor its modes
  * apply to the operands, nor does it see their flags. */
 static uint64_t fold_floats(enum ur_calc_op op, const uint8_t *at, uint32_t n)
 {
 	uint64_t value;
-	unsigned int saved = _mm_getcsr();
+	fenv_t saved;
 
-	_mm_setcsr(DEFAULT_MXCSR);
+	fegetenv(&saved);
+	fesetenv(FE_DFL_ENV); /* to nearest, no traps, denormals kept */
 	value = fold(op, UR_CALC_FLOAT, at, n);
-	_mm_setcsr(saved);
+	fesetenv(&saved);
 	return value;
 }
 

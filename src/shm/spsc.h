@@ -124,11 +124,15 @@ static inline uint32_t ur_spsc_lap(uint32_t at, uint32_t mask)
 	return at / (mask + 1) + 1;
 }
 
-/* Prefetch a line that is about to be written; processors without the
- * instruction execute a NOP. */
+/* Prefetch a line that is about to be written.  For any x86-64 processor the
+ * compilers prefetch it for reading; those without prefetchw execute a NOP. */
 static inline void ur_spsc_prefetchw(const void *line)
 {
+#if defined(__x86_64__)
 	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
+#else
+	__builtin_prefetch(line, 1);
+#endif
 }
 
 /*

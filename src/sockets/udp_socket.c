@@ -39,6 +39,15 @@
 #define CM_SIDR_REP   0x18
 #define CM_LAST	      0x1a /* APR */
 
+/* Groups that other sockets of the host have joined; a kernel without the option
+ * (gVisor's, qemu-user's) delivers them, and queue pairs drop them. */
+static int refuse_all_groups(int fd, int level, int option)
+{
+	int err = ur_sockopt_set(fd, level, option, 0);
+
+	return err == -ENOPROTOOPT ? 0 : err;
+}
+
 /*
  * Both families' options are set on a dual-stack socket: it receives IPv4
  * packets as well. Their packet info comes as a mapped address, so the IPv4
@@ -55,7 +64,7 @@ static int set_options(int fd, int family, bool shared)
 	/* Optional: the link of the slot's owner notes a refusal. */
 	(void)ur_sockopt_set(fd, IPPROTO_UDP, UDP_GRO, 1);
 	if (!err)
-		err = ur_sockopt_set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+		err = refuse_all_groups(fd, IPPROTO_IP, IP_MULTICAST_ALL);
 	if (family == AF_INET)
 		return err ? err
 			   : ur_sockopt_set(fd, IPPROTO_IP, IP_PKTINFO, 1);
@@ -64,7 +73,7 @@ static int set_options(int fd, int family, bool shared)
 	if (!err)
 		err = ur_sockopt_set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
 	if (!err)
-		err = ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
+		err = refuse_all_groups(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL);
 	if (!err)
 		err = ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
 	return err;

@@ -4,6 +4,7 @@
  * of the ABI, and the layouts that inline functions of old and new headers were
  * compiled with.
  */
+#include <pthread.h>
 #include <stddef.h>
 
 #include "core/calc.h"
@@ -16,6 +17,8 @@
 #define AT(type, member, offset)                                               \
 	_Static_assert(offsetof(type, member) == (offset),                     \
 		       "offset of " #member " in " #type)
+/* The offsets are those of x86-64; behind a mutex those of others differ by: */
+#define M (sizeof(pthread_mutex_t) - 40)
 
 SAME(UR_QPT_RC, IBV_QPT_RC);
 SAME(UR_QPT_UC, IBV_QPT_UC);
@@ -191,7 +194,7 @@ AT(struct ibv_device, dev_name, 88);
 AT(struct ibv_device, dev_path, 152);
 AT(struct ibv_device, ibdev_path, 408);
 
-SIZE(struct ibv_context, 328);
+SIZE(struct ibv_context, 328 + M);
 AT(struct ibv_context, device, 0);
 AT(struct ibv_context, ops.alloc_mw, 64);
 AT(struct ibv_context, ops.bind_mw, 72);
@@ -204,7 +207,7 @@ AT(struct ibv_context, ops.post_recv, 216);
 AT(struct ibv_context, cmd_fd, 264);
 AT(struct ibv_context, async_fd, 268);
 AT(struct ibv_context, num_comp_vectors, 272);
-AT(struct ibv_context, abi_compat, 320);
+AT(struct ibv_context, abi_compat, 320 + M);
 
 /* Operations are found by their offset before the context. */
 #define BEFORE(op, distance)                                                   \
@@ -244,9 +247,9 @@ SAME(UR_CALC_FLOAT, IBV_EXP_CALC_DATA_TYPE_FLOAT);
 SIZE(struct ibv_pd, 16);
 SIZE(struct ibv_mr, 48);
 SIZE(struct ibv_ah, 24);
-SIZE(struct ibv_cq, 128);
-SIZE(struct ibv_srq, 128);
-SIZE(struct ibv_qp, 160);
+SIZE(struct ibv_cq, 128 + M);
+SIZE(struct ibv_srq, 128 + M);
+SIZE(struct ibv_qp, 160 + M);
 SIZE(struct ibv_comp_channel, 16);
 SIZE(struct ibv_wc, 48);
 SIZE(struct ibv_send_wr, 128);
@@ -256,18 +259,18 @@ SIZE(struct ibv_async_event, 16);
 SIZE(struct ibv_device_attr, 232);
 SIZE(struct ibv_qp_attr, 144);
 
-SIZE(struct ibv_cq_ex, 288);
-AT(struct ibv_cq_ex, status, 132);
-AT(struct ibv_cq_ex, wr_id, 136);
-AT(struct ibv_cq_ex, start_poll, 144);
-AT(struct ibv_cq_ex, read_opcode, 168);
-AT(struct ibv_cq_ex, read_completion_wallclock_ns, 280);
+SIZE(struct ibv_cq_ex, 288 + M);
+AT(struct ibv_cq_ex, status, 132 + M);
+AT(struct ibv_cq_ex, wr_id, 136 + M);
+AT(struct ibv_cq_ex, start_poll, 144 + M);
+AT(struct ibv_cq_ex, read_opcode, 168 + M);
+AT(struct ibv_cq_ex, read_completion_wallclock_ns, 280 + M);
 
 _Static_assert(sizeof(((struct urv_qp *)0)->newest) >= sizeof(struct ibv_qp_ex),
 	       "room for the newest builders");
-AT(struct ibv_qp_ex, wr_id, 168);
-AT(struct ibv_qp_ex, wr_flags, 176);
-AT(struct ibv_qp_ex, wr_atomic_cmp_swp, 184);
-AT(struct ibv_qp_ex, wr_send, 240);
-AT(struct ibv_qp_ex, wr_start, 320);
-AT(struct ibv_qp_ex, wr_abort, 336);
+AT(struct ibv_qp_ex, wr_id, 168 + M);
+AT(struct ibv_qp_ex, wr_flags, 176 + M);
+AT(struct ibv_qp_ex, wr_atomic_cmp_swp, 184 + M);
+AT(struct ibv_qp_ex, wr_send, 240 + M);
+AT(struct ibv_qp_ex, wr_start, 320 + M);
+AT(struct ibv_qp_ex, wr_abort, 336 + M);

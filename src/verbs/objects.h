@@ -24,9 +24,10 @@
 #include "verbs/object_table.h"
 #include "verbs/share.h"
 
-/* Sizes of the newest release; the installed header may be older. */
-#define URV_SIZEOF_VERBS_CONTEXT 696u
-#define URV_SIZEOF_QP_EX	 360u
+/* Sizes of the newest release; the installed header may be older.  A mutex has
+ * 40 bytes on x86-64 and 48 on 64-bit Arm. */
+#define URV_SIZEOF_VERBS_CONTEXT (656u + sizeof(pthread_mutex_t))
+#define URV_SIZEOF_QP_EX	 (320u + sizeof(pthread_mutex_t))
 #define URV_SIZEOF_PORT_ATTR	 56u
 
 /* In addition to the values of enum ur_qp_type: RC of iWARP, which has fewer

@@ -15,7 +15,7 @@
 
 /* From the newest header: the flag, and the offset of its builder. */
 #define QP_EX_WITH_FLUSH   (UINT64_C(1) << 11)
-#define QP_EX_FLUSH_OFFSET 352u
+#define QP_EX_FLUSH_OFFSET (URV_SIZEOF_QP_EX - sizeof(void *))
 
 static struct urv_qp *of(struct ibv_qp_ex *ex)
 {
