@@ -167,8 +167,10 @@ static void answers_leave_by_the_port(void **state)
 
 static bool no_memory;
 
+/* NOLINTBEGIN(readability-identifier-naming): the linker's */
 void *__real_calloc(size_t n, size_t size);
 void *__wrap_calloc(size_t n, size_t size);
+/* NOLINTEND(readability-identifier-naming) */
 
 void *__wrap_calloc(size_t n, size_t size)
 {
