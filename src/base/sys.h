@@ -94,7 +94,11 @@ static inline int ur_sys_sendmmsg(int fd, struct mmsghdr *m, unsigned int n,
 static inline int ur_sys_epoll_wait(int fd, struct epoll_event *ev, int n,
 				    int ms)
 {
-	return (int)UR_SYS(epoll_pwait, fd, ev, n, ms, NULL);
+#ifdef UR_SYS_BY_NAME
+	return epoll_wait(fd, ev, n, ms);
+#else
+	return (int)syscall(SYS_epoll_pwait, fd, ev, n, ms, NULL, 0UL);
+#endif
 }
 
 static inline int ur_sys_close(int fd)
