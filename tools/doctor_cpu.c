@@ -276,7 +276,8 @@ static void check_kind(struct ur_doctor *d)
 		ur_doctor_add(d, UR_DOCTOR_OK, "cpu-kind", NULL, "%s", name);
 	else
 		ur_doctor_add(d, UR_DOCTOR_SLOW, "cpu-kind", NULL,
-			      "%s without " CARRYLESS ": the CRC of each packet "
+			      "%s without " CARRYLESS
+			      ": the CRC of each packet "
 			      "is computed by tables (of a virtual machine: "
 			      "pass the host's CPU through)",
 			      name);

@@ -62,6 +62,7 @@ static void put_time(struct block *b, uint64_t ns)
 	put32(b, (uint32_t)ns);
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): written through the block */
 static struct block begin(uint8_t *to, uint32_t type)
 {
 	struct block b = { to, to };

@@ -203,6 +203,7 @@ int ur_guard_crc32c(uint32_t *crc, const void *src, size_t len)
 	return 0;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): written through `a` */
 int ur_guard_fetch_add64(void *addr, uint64_t add, uint64_t *old)
 {
 	const struct ur_add_args a = { .old = old, .add = add };

@@ -83,7 +83,8 @@ static void begin_child(struct target *t, struct call *c)
 	char byte;
 
 	*errors = 0;
-	child = c->in[0] ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork();
+	child = c->in[0] ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)
+			 : fork();
 	if (child != 0) {
 		c->out[0] = child < 0;
 		return;

@@ -191,8 +191,7 @@ static void flush(struct ibv_qp_ex *ex, uint64_t addr, size_t len, uint8_t type,
 	void (*fn)(struct ibv_qp_ex *, uint32_t, uint64_t, size_t, uint8_t,
 		   uint8_t);
 
-	memcpy(&fn, (uint8_t *)ex + 312 + sizeof(pthread_mutex_t),
-	       sizeof(fn));
+	memcpy(&fn, (uint8_t *)ex + 312 + sizeof(pthread_mutex_t), sizeof(fn));
 	fn(ex, 0x77, addr, len, type, level);
 }
 
