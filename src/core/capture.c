@@ -48,7 +48,8 @@ static bool reserve(const struct ur_capture *c, uint32_t size, uint64_t *pos)
 			atomic_load_explicit(&h->tail, memory_order_acquire);
 
 		pad = pad_at(at, size);
-		if (at + pad + size - tail > UR_CAPTURE_RING)
+		/* Negative: the reader has passed `at`, which is old. */
+		if ((int64_t)(at + pad + size - tail) > UR_CAPTURE_RING)
 			return false;
 	} while (!atomic_compare_exchange_weak_explicit(
 		&h->head, &at, at + pad + size, memory_order_relaxed,
