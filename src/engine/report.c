@@ -143,15 +143,16 @@ static struct json_object *lane_object(struct ur_lane *l)
 	return o;
 }
 
-/* CLOCK_MONOTONIC; written by the watcher's thread, which reports. */
-static uint64_t watch_ns = UR_NEVER;
+/* CLOCK_MONOTONIC; the threads that serve the client report: the watcher's, and that
+ * of the connection manager. */
+static _Atomic uint64_t watch_ns = UR_NEVER;
 
 /* Longer than the time between two reports of `urnic top`. */
 #define WATCH_NS 5000000000u
 
 uint64_t ur_report_watch_ns(void)
 {
-	return watch_ns;
+	return atomic_load_explicit(&watch_ns, memory_order_relaxed);
 }
 
 static void unwatch(void *arg, const struct ur_qp *qp)
@@ -174,9 +175,11 @@ static void unwatch_lanes(struct ur_adapter *a)
 	}
 }
 
-void ur_report_unwatch(void)
+void ur_report_unwatch(uint64_t until_ns)
 {
-	watch_ns = UR_NEVER;
+	/* Not if there was another report. */
+	if (!atomic_compare_exchange_strong(&watch_ns, &until_ns, UR_NEVER))
+		return;
 	for (unsigned int k = 0; k < UR_MAX_DEVICES; k++) {
 		struct ur_adapter *a = ur_process_adapter(k);
 
@@ -222,7 +225,8 @@ static struct json_object *make_report(void)
 	struct json_object *devices = json_object_new_array();
 	struct json_object *lanes = json_object_new_array();
 
-	watch_ns = ur_clock_ns() + WATCH_NS;
+	if (atomic_exchange(&watch_ns, ur_clock_ns() + WATCH_NS) == UR_NEVER)
+		ur_watcher_wake();
 	ur_report_int(root, "pid", (uint64_t)getpid());
 	ur_report_string(root, "command", program_invocation_short_name);
 	for (unsigned int k = 0; k < UR_MAX_DEVICES; k++) {
@@ -242,16 +246,16 @@ static struct json_object *make_report(void)
 	return root;
 }
 
-/* The report that was too long for the last call; the watcher's. To make it again
- * would begin another period of the latencies. */
-static struct json_object *too_long;
+/* The report that was too long for the thread's last call. To make it again would
+ * begin another period of the latencies. */
+static __thread struct json_object *too_long;
 
 void ur_report_child(void)
 {
 	too_long = NULL;
 }
 
-/* Called by the client in the watcher's thread, which holds no lane.  If cap
+/* Called by the client in a thread that serves it and holds no lane.  If cap
  * is too small, returns how much is needed. */
 size_t ur_report(void *arg, char *buf, size_t cap)
 {

@@ -32,9 +32,9 @@ struct json_object *ur_report_qp(struct ur_report_qps *list,
 /* The path that requests take, and why it is not a faster one. */
 void ur_report_path(struct json_object *o, const char *path, const char *why);
 
-/* Called by the watcher when ur_report_watch_ns() has passed: no tool asks for
- * reports any more. */
-void ur_report_unwatch(void);
+/* Called by the watcher when ur_report_watch_ns(), which was until_ns, has passed:
+ * no tool asks for reports any more. */
+void ur_report_unwatch(uint64_t until_ns);
 /* CLOCK_MONOTONIC; UR_NEVER: nothing is watched. */
 uint64_t ur_report_watch_ns(void);
 

@@ -67,10 +67,10 @@ static void follow(struct ur_adapter *a, int fd)
 /* What has its time: milliseconds until the next, -1: none. */
 static int timed_work(void)
 {
-	uint64_t now = ur_clock_ns(), next;
+	uint64_t now = ur_clock_ns(), next = ur_report_watch_ns();
 
-	if (now >= ur_report_watch_ns())
-		ur_report_unwatch();
+	if (now >= next)
+		ur_report_unwatch(next);
 	if (now >= ur_publish_next_ns())
 		ur_publish(now);
 	next = ur_report_watch_ns();
