@@ -2,7 +2,7 @@
 /*
  * Faults that this process injects into itself (urnic-fault(7)): the scenario of
  * URNIC_FAULT, read when the library is loaded, and its thread, which begins
- * each step at its time and runs lanes whose held packets are due.
+ * each step at its time, and runs a lane when the delay of a packet is over.
  */
 #ifndef UR_ENGINE_FAULTS_H
 #define UR_ENGINE_FAULTS_H

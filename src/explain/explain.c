@@ -214,8 +214,8 @@ static void find_peer(struct ur_xp *x)
 		find_peer_in(x, p, &best);
 }
 
-/* Of a target of DC: the initiator that has caused the evidence, of whose address
- * the last four bytes are recorded. */
+/* Of a target of DC: the initiator that has caused the evidence.  The record has the
+ * last four bytes of its address. */
 static void find_initiator(struct ur_xp *x)
 {
 	uint64_t from = x->e.arg[UR_RECORD_FROM];
