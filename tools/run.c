@@ -288,7 +288,7 @@ int ur_cmd_run(int argc, char **argv)
 	};
 	bool view = true, env = false, ok = true;
 	uint64_t chaos = 0, seed;
-	int c;
+	int c, faults = 0;
 
 	while ((c = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
 		if (c == 'h') {
@@ -305,6 +305,11 @@ int ur_cmd_run(int argc, char **argv)
 			return 2;
 		view &= c != 'n';
 		env |= c == 'e';
+		faults += c == 'f' || c == 'c' || c == 's';
+	}
+	if (faults > 1) {
+		ur_tool_error("only one of --fault, --chaos, --chaos-seed");
+		return 2;
 	}
 	if (optind == argc && !env) {
 		fputs(usage, stderr);

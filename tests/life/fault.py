@@ -106,6 +106,10 @@ def wrong(env):
     code, _, text = tool(env, '--chaos', '0', '--', 'true')
     if code != 2 or text != 'urnic: "0" is no number from 1 to 1000000\n':
         raise Failure(f'{code}: {text}')
+    code, _, text = tool(env, '--fault', 'drop=1%', '--chaos', '3', '--',
+                         'true')
+    if code != 2 or 'only one of --fault, --chaos' not in text:
+        raise Failure(f'{code}: {text}')
 
 
 def chaos(env):
