@@ -177,7 +177,7 @@ static void disconnected(struct urs_stream *st)
 
 static void cm_event(struct urs_stream *st, const struct rdma_cm_event *ev)
 {
-	switch (ev->event) {
+	switch ((int)ev->event) { /* newer releases have more events */
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		if (st->state != URS_ADDR)
 			break;
@@ -206,12 +206,7 @@ static void cm_event(struct urs_stream *st, const struct rdma_cm_event *ev)
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		urs_stream_fail(st, ENODEV);
 		break;
-	case RDMA_CM_EVENT_CONNECT_REQUEST:
-	case RDMA_CM_EVENT_CONNECT_RESPONSE:
-	case RDMA_CM_EVENT_MULTICAST_JOIN:
-	case RDMA_CM_EVENT_MULTICAST_ERROR:
-	case RDMA_CM_EVENT_ADDR_CHANGE:
-	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+	default:
 		break;
 	}
 }

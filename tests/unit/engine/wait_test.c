@@ -100,7 +100,7 @@ static void post_event(struct ur_evq *q, struct ur_ev *ev,
 }
 
 /* Ends a taker with an event of no queue. */
-static void stop(struct taker *t)
+static void end_thread(struct taker *t)
 {
 	static struct ur_ev ev;
 	static struct ur_ev_source source;
@@ -164,7 +164,7 @@ static void test_waiter_serves_the_lane(void **state)
 	exchange(&t, 200);
 	assert_true(sleeps(l));
 	assert_int_equal(poll(&fd, 1, 0), 0);
-	stop(&t);
+	end_thread(&t);
 }
 
 /* Without traffic the helper has no timer; both it and events come back. */
@@ -185,7 +185,7 @@ static void test_helper_rests_and_returns(void **state)
 	}
 	assert_true(rests);
 	exchange(&t, 1);
-	stop(&t);
+	end_thread(&t);
 	assert_true(becomes(l, UR_WATCH_ARMED));
 	pair_write_byte(p, 9);
 	assert_true(pair_seen_in_memory(p, 9, 10 * SECOND));
@@ -199,7 +199,7 @@ static void test_helper_takes_over(void **state)
 	for (uint8_t i = 1; i < 20; i++) {
 		start(&t, p, &p->channel);
 		exchange(&t, 3);
-		stop(&t);
+		end_thread(&t);
 		pair_write_byte(p, i);
 		assert_true(pair_seen_in_memory(p, i, 10 * SECOND));
 		pair_drain(p);
@@ -239,9 +239,9 @@ static void test_two_waiters(void **state)
 	exchange(&t.first, 20);
 	post_event(&t.other, &t.ev, &t.source);
 	assert_true(took(&t.second, 2));
-	stop(&t.second);
+	end_thread(&t.second);
 	exchange(&t.first, 20);
-	stop(&t.first);
+	end_thread(&t.first);
 	ur_evq_fini(&t.other);
 }
 
@@ -261,8 +261,8 @@ static void test_poller_beside_two_waiters(void **state)
 		assert_int_equal(watch_of(l), UR_WATCH_ARMED);
 		exchange(&t.first, 1);
 	}
-	stop(&t.second);
-	stop(&t.first);
+	end_thread(&t.second);
+	end_thread(&t.first);
 	ur_evq_fini(&t.other);
 }
 
@@ -444,7 +444,7 @@ static void test_signal_and_mode(void **state)
 	fcntl(p->channel.fd, F_SETFL, flags);
 	start(&t, p, &p->channel);
 	exchange(&t, 5);
-	stop(&t);
+	end_thread(&t);
 }
 
 static void test_cancelled_waiter(void **state)
@@ -470,7 +470,7 @@ static void test_cancelled_waiter(void **state)
 	}
 	start(&t, p, &p->channel);
 	exchange(&t, 5);
-	stop(&t);
+	end_thread(&t);
 }
 
 /* A program that slept on the descriptor by poll(2) after it had waited. */
@@ -484,7 +484,7 @@ static void test_poll_after_waiting(void **state)
 
 	start(&t, p, &p->channel);
 	exchange(&t, 20);
-	stop(&t);
+	end_thread(&t);
 	for (int i = 0; i < 20; i++) {
 		while (ur_cq_poll(&p->cq, &cqe, 1))
 			;
@@ -514,7 +514,7 @@ static void test_states_in_turn(void **state)
 	for (uint32_t i = 0; i < 30; i++) {
 		start(&t, p, &p->channel);
 		exchange(&t, 1 + i % 7);
-		stop(&t);
+		end_thread(&t);
 		disarm(p);
 		if (i % 3 == 0)
 			assert_true(pair_become_poller(p));
