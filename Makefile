@@ -138,6 +138,12 @@ rpm:
 	@scripts/deps rpm
 	@scripts/rpm
 
+# Build, demo and a short form of the tests in a directory with another Debian, with
+# the compiler and the programs of that (root): bookworm, trixie or testing.
+DIST ?= trixie
+test-on:
+	@scripts/test_on $(DIST)
+
 # Packages built in a clean Debian and used in a bare one (root).
 RELEASES ?= 12 13
 PACKAGES ?= all
@@ -160,4 +166,4 @@ clean:
 	rm -rf build build-*
 
 .PHONY: all configure product demo test test-short bench bench-guest sim fuzz asan tsan interop \
-	lint install uninstall dist deb rpm test-deb test-rpm test-container clean
+	lint install uninstall dist deb rpm test-on test-deb test-rpm test-container clean
