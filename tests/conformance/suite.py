@@ -14,6 +14,7 @@ a test must contain.
 
 import fnmatch
 import json
+import multiprocessing
 import os
 import sys
 import unittest
@@ -105,6 +106,8 @@ def main():
     module = SourceFileLoader(
         'tests', os.path.join(tests_dir, '__init__.py')).load_module()
     parser.parse_args()
+    # The default of Python 3.14 pickles the test, which no test of devices bears.
+    multiprocessing.set_start_method('fork')
     found = unittest.defaultTestLoader.loadTestsFromModule(module)
     todo = unittest.TestSuite(
         chosen(leaves(found), json.loads(which), report))
