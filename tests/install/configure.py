@@ -122,6 +122,31 @@ def check_prefix(source, build):
            installed(build)[0].startswith('/opt/x y/'))
 
 
+def check_refusals(source, here):
+    """Processors that the code is not for, by files that say so of gcc."""
+    for family, endian in (('arm', 'little'), ('aarch64', 'big'),
+                           ('ppc64', 'big')):
+        cross = os.path.join(here, f'{family}.ini')
+        with open(cross, 'w', encoding='utf-8') as f:
+            f.write(f"""[binaries]
+c = 'gcc'
+[properties]
+needs_exe_wrapper = true
+[host_machine]
+system = 'linux'
+cpu_family = '{family}'
+cpu = '{family}'
+endian = '{endian}'
+""")
+        got = subprocess.run(['meson', 'setup', '--cross-file', cross, source,
+                              os.path.join(here, family)],
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                             text=True)
+        said = f'this is {family} {endian}-endian with 64 bits'
+        expect(f'does not refuse {family}: {got.stdout}',
+               got.returncode and said in got.stdout)
+
+
 def main():
     source = sys.argv[1]
     with tempfile.TemporaryDirectory(prefix='urnic-configure-') as here:
@@ -129,6 +154,7 @@ def main():
         build = os.path.join(here, 'build')
         check_features(source, build, os.path.join(here, 'hide'))
         check_prefix(source, build)
+        check_refusals(source, here)
 
 
 if __name__ == '__main__':
