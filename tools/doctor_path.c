@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The path MTU by ICMP echo, which the host's kernel answers, from a socket that
- * needs no rights (icmp(7), ping_group_range).  RoCE's own packets of that size
- * need a queue pair at the other side.
+ * The path MTU, and loss and speed of long packets, by ICMP echo, which the host's
+ * kernel answers, from a socket that needs no rights (icmp(7), ping_group_range).
+ * RoCE's own packets of that size need a queue pair at the other side.
  */
 #include <errno.h>
 #include <netinet/icmp6.h>
@@ -24,6 +24,9 @@
 #define ECHO_WAIT_NS 300000000ull
 #define TRIES	     3
 #define IP_MAX	     65535u
+#define LOAD_NS	     200000000ull
+#define BATCH	     16u	      /* echoes that are under way at once */
+#define BATCH_BYTES  ((size_t)131072) /* fewer, if they are long */
 #define V4_LEAST     576u /* what every host takes: RFC 791, RFC 8200 */
 #define V6_LEAST     1280u
 #define PING_RANGE   "sysctl -w net.ipv4.ping_group_range='0 2147483647'"
@@ -93,17 +96,27 @@ static bool answered(struct path *p, size_t len)
 	return false;
 }
 
-/* Does a packet of that size, with its IP header, come back? */
-static bool passes(struct path *p, uint32_t size)
+/* Of a packet of that size, without its IP header. */
+static size_t echo_bytes(const struct path *p, uint32_t size)
 {
-	size_t len = size - (p->v4 ? 20u : 40u);
+	return size - (p->v4 ? 20u : 40u);
+}
+
+static bool send_echo(struct path *p, uint32_t size)
+{
+	size_t len = echo_bytes(p, size);
 	struct echo e = { .type = p->v4 ? ICMP_ECHO : ICMP6_ECHO_REQUEST,
 			  .seq_be = htons(++p->seq) };
 
 	memset(p->packet, 0, len);
 	memcpy(p->packet, &e, sizeof(e));
-	return send(p->fd, p->packet, len, 0) == (ssize_t)len &&
-	       answered(p, len);
+	return send(p->fd, p->packet, len, 0) == (ssize_t)len;
+}
+
+/* Does a packet of that size, with its IP header, come back? */
+static bool passes(struct path *p, uint32_t size)
+{
+	return send_echo(p, size) && answered(p, echo_bytes(p, size));
 }
 
 static bool passes_once(struct path *p, uint32_t size)
@@ -113,6 +126,81 @@ static bool passes_once(struct path *p, uint32_t size)
 			return true;
 	}
 	return false;
+}
+
+/* Echoes of that size, batch by batch: how many were sent, came, and the time. */
+struct load {
+	unsigned int batch;
+	unsigned int sent;
+	unsigned int came;
+	uint64_t ns;
+};
+
+/* Read answers to the echoes after seq, until all are there or none comes. */
+static unsigned int gather(struct path *p, uint16_t seq, unsigned int n,
+			   size_t len)
+{
+	uint64_t end = ur_clock_ns() + ECHO_WAIT_NS;
+	struct pollfd f = { .fd = p->fd, .events = POLLIN };
+	unsigned int came = 0;
+	uint32_t seen = 0;
+
+	while (came < n && ur_clock_ns() < end) {
+		struct echo e;
+		uint16_t i;
+
+		if (poll(&f, 1, (int)(ECHO_WAIT_NS / 1000000u)) <= 0 ||
+		    recv(p->fd, p->packet, sizeof(p->packet), 0) !=
+			    (ssize_t)len)
+			continue;
+		memcpy(&e, p->packet, sizeof(e));
+		i = (uint16_t)(ntohs(e.seq_be) - seq - 1);
+		if (i >= n || (seen & 1u << i))
+			continue;
+		seen |= 1u << i;
+		came++;
+	}
+	return came;
+}
+
+static void load_path(struct path *p, uint32_t size, struct load *l)
+{
+	uint64_t start = ur_clock_ns();
+	size_t fit = BATCH_BYTES / size;
+
+	*l = (struct load){ .batch = fit < BATCH ? (unsigned int)fit : BATCH };
+	while (l->ns < LOAD_NS) {
+		uint16_t seq = p->seq;
+		unsigned int n = 0;
+
+		while (n < l->batch && send_echo(p, size))
+			n++;
+		l->came += gather(p, seq, n, echo_bytes(p, size));
+		l->sent += l->batch;
+		l->ns = ur_clock_ns() - start;
+	}
+}
+
+static void report_load(struct ur_doctor *d, struct path *p, uint32_t size)
+{
+	struct load l;
+
+	load_path(p, size, &l);
+	if (l.came == l.sent)
+		ur_doctor_add(
+			d, UR_DOCTOR_OK, "path-load", NULL,
+			"%u ICMP echoes of %u bytes, %u at a time, were "
+			"all answered: %.0f MB/s each way, by the kernels",
+			l.sent, size, l.batch,
+			(double)l.came * size * 1000 / (double)l.ns);
+	else
+		ur_doctor_add(
+			d, UR_DOCTOR_SLOW, "path-load", NULL,
+			"%u of %u ICMP echoes of %u bytes, %u at a time, had "
+			"no answer: long packets are lost, unless a firewall "
+			"limits the rate of ICMP; look at the drops of the "
+			"interfaces (ip -s link) and of the network between",
+			l.sent - l.came, l.sent, size, l.batch);
 }
 
 /* The largest size that passes, between one that does and one that does not. */
@@ -150,6 +238,7 @@ static void report(struct ur_doctor *d, const struct ur_doctor_host *h,
 			d, UR_DOCTOR_OK, "path-mtu", NULL,
 			"%s answers an unfragmented ICMP echo of %u bytes",
 			h->name, size);
+		report_load(d, p, size);
 		return;
 	}
 	if (size <= least || !passes_once(p, least)) {

@@ -343,10 +343,9 @@ void ur_doctor_peer(struct ur_doctor *d, const char *host)
 	ur_doctor_path(d, &h);
 	ur_doctor_not_checked(
 		d,
-		"speed, which urnicd cannot answer: urnic run -- ib_write_bw "
-		"-d urnic0 there, then with its name here");
-	ur_doctor_not_checked(d, "loss of large packets and under load, and a "
-				 "firewall that looks at source ports");
+		"the speed of RDMA, which urnicd cannot answer: urnic run -- "
+		"ib_write_bw -d urnic0 there, then with its name here");
+	ur_doctor_not_checked(d, "a firewall that looks at source ports");
 	ur_doctor_not_checked(d, "the limits and CPUs of the other host: run "
 				 "urnic doctor there");
 	ur_doctor_not_checked(d, "iWARP, which uses the programs' TCP ports");

@@ -19,7 +19,7 @@ struct ur_doctor_host {
 	uint32_t mtu;		  /* of the route, as the kernel has it */
 };
 
-/* Does an unfragmented packet of the route's MTU get there? */
+/* Does an unfragmented packet of the route's MTU get there, and do many? */
 void ur_doctor_path(struct ur_doctor *d, const struct ur_doctor_host *h);
 
 #endif

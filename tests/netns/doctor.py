@@ -443,8 +443,15 @@ def path_mtu(env):
     expect(doctor(env, env.a, env.b.ip4), 'path-mtu', 'unread', 'socket',
            'ping_group_range')
     env.a.sh(*group)
-    expect(doctor(env, env.a, env.b.ip4), 'path-mtu', 'ok',
-           f'{env.place.mtu} bytes')
+    found = doctor(env, env.a, env.b.ip4)
+    expect(found, 'path-mtu', 'ok', f'{env.place.mtu} bytes')
+    expect(found, 'path-load', 'ok', 'MB/s each way')
+    lose_at(env.b, env.b.dev, 5, every=True)
+    try:
+        expect(doctor(env, env.a, env.b.ip4), 'path-load', 'slow',
+               'had no answer')
+    finally:
+        env.b.sh('tc', 'qdisc', 'del', 'dev', env.b.dev, 'clsact')
     expect(doctor(env, env.a, env.b.ip6), 'path-mtu', 'ok',
            f'{env.place.mtu} bytes')
     env.a.sh(*ip, 9000)
