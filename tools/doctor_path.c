@@ -176,7 +176,7 @@ static void load_path(struct path *p, uint32_t size, struct load *l)
 		while (n < l->batch && send_echo(p, size))
 			n++;
 		l->came += gather(p, seq, n, echo_bytes(p, size));
-		l->sent += l->batch;
+		l->sent += n; /* fewer than the batch if the socket is full */
 		l->ns = ur_clock_ns() - start;
 	}
 }
