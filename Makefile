@@ -130,9 +130,10 @@ dist:
 	@scripts/dist
 
 # Packages, into build-packages: of the working tree, and of the last commit.
+# ARCH=arm64: cross-built, in a directory of its own (root).
 deb:
-	@scripts/deps deb
-	@scripts/deb
+	@[ -n '$(ARCH)' ] || scripts/deps deb
+	@ARCH='$(ARCH)' scripts/deb
 
 rpm:
 	@scripts/deps rpm
@@ -144,7 +145,8 @@ DIST ?= trixie
 test-on:
 	@scripts/test_on $(DIST)
 
-# Packages built in a clean Debian and used in a bare one (root).
+# Packages built in a clean Debian and used in a bare one (root); RELEASES=arm64:
+# cross-built, and used under qemu-user.
 RELEASES ?= 12 13
 PACKAGES ?= all
 test-deb:
