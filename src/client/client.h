@@ -159,6 +159,10 @@ typedef void (*ur_client_capture)(int fd);
 void ur_client_on_capture(struct ur_client *c, ur_client_capture begin,
 			  void (*end)(void));
 
+/* fn gets a tool's socket (docs/wire/daemon.md, "Faults"), which it takes; in the
+ * thread that calls ur_client_service(). */
+void ur_client_on_fault(struct ur_client *c, void (*fn)(int fd));
+
 /*
  * XRC domains that processes share (urnicd/xrcd.c).  open: the file that fd
  * shows, which stays the caller's; flags as enum ur_xrcd_flags.  -EAGAIN,

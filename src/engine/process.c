@@ -187,6 +187,8 @@ int ur_process_client_open(struct ur_adapter *a)
 			ur_client_on_capture(client, ur_capture_begin,
 					     ur_capture_end);
 		if (!err)
+			ur_client_on_fault(client, ur_faults_order);
+		if (!err)
 			atomic_store_explicit(&the_client, client,
 					      memory_order_release);
 	}

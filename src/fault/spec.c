@@ -12,7 +12,6 @@
 #include "wire/bth.h"
 
 #define TOKEN	  48u
-#define FILE_MAX  65536u
 #define MAX_TIME  (24ull * 3600 * 1000000000u)
 #define MAX_COUNT 1000000000000ull
 
@@ -531,10 +530,10 @@ static bool parse_file(struct ur_fault_scenario *s, const char *path,
 
 	if (!f)
 		return wrong(&in, "%.200s: %s", path, strerror(errno));
-	text = malloc(FILE_MAX);
-	n = text ? fread(text, 1, FILE_MAX, f) : FILE_MAX;
+	text = malloc(UR_FAULT_ORDER);
+	n = text ? fread(text, 1, UR_FAULT_ORDER, f) : UR_FAULT_ORDER;
 	fclose(f);
-	if (n == FILE_MAX) {
+	if (n == UR_FAULT_ORDER) {
 		free(text);
 		return wrong(&in, "%.200s is too long", path);
 	}

@@ -21,6 +21,7 @@
 #define UR_FAULT_TEXT	 1024u /* of a SPEC, with its NUL */
 #define UR_FAULT_STEPS	 64u   /* lines of a scenario */
 #define UR_FAULT_WHY_LEN 320u
+#define UR_FAULT_ORDER	 65536u /* bytes of a scenario that a tool sends */
 #define UR_FAULT_MILLION 1000000u
 
 enum ur_fault_kind {

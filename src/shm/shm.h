@@ -173,6 +173,13 @@ void ur_shm_link_empty(struct ur_roce *r);
  * caller's. */
 void ur_shm_set_tap(struct ur_roce *r, const struct ur_tap *tap);
 
+/*
+ * RC requests of both directions go as packets, while it is paused: ours as soon as
+ * none is outstanding, the peers' since they are refused.  Of UC and UD only what we
+ * send does; a peer of this host goes on in its channel.
+ */
+void ur_shm_pause(struct ur_roce *r, bool paused);
+
 /* Is there any channel? */
 bool ur_shm_any(const struct ur_roce *r);
 
