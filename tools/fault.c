@@ -75,13 +75,6 @@ static bool put_rule(struct fault *f, const struct ur_fault_spec *s, uint32_t i)
 
 	if (!put_text(f, i ? "," : "") || !put(f, s->text + r->at, r->len))
 		return false;
-	if (!f->device && !f->peer)
-		return true;
-	if (!ur_fault_is_of_packets(r->kind)) {
-		ur_tool_error("%.*s is of no device or peer", (int)r->len,
-			      s->text + r->at);
-		return false;
-	}
 	return (!f->device ||
 		(put_text(f, "/device=") && put_text(f, f->device))) &&
 	       (!f->peer || (put_text(f, "/peer=") && put_text(f, f->peer)));
@@ -226,7 +219,8 @@ static int send_to_all(const struct fault *f, unsigned int *n)
 			continue;
 		++*n;
 		err = send_to(f, &m);
-		if (err < 0)
+		/* urnicd may be gone now, which is a fault, too. */
+		if (err < 0 || f->pid)
 			return err;
 		worst |= err;
 	}

@@ -273,6 +273,16 @@ void ur_client_on_capture(struct ur_client *c, ur_client_capture begin,
 	ur_unlock(&c->lock);
 }
 
+pid_t ur_client_daemon(struct ur_client *c)
+{
+	pid_t pid;
+
+	ur_lock(&c->lock);
+	pid = c->state == UR_CLIENT_UP ? c->daemon_pid : 0;
+	ur_unlock(&c->lock);
+	return pid;
+}
+
 void ur_client_on_fault(struct ur_client *c, void (*fn)(int fd))
 {
 	ur_lock(&c->lock);

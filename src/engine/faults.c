@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "engine/device_faults.h"
 #include "engine/faulty_link.h"
 #include "engine/internal.h"
 #include "engine/report.h"
@@ -59,7 +60,7 @@ static void install(struct ur_lane *l)
 		return;
 	}
 	ur_lane_lock(l);
-	err = ur_faulty_link_install(l->link, l->adapter->dev.name, l->id);
+	err = ur_faulty_link_install(l->link, l->adapter->dev.name, l->id, l);
 	ur_lane_unlock(l);
 	if (err)
 		ur_err("fault: %s", strerror(-err));
@@ -114,6 +115,7 @@ static void begin(const struct ur_fault_spec *spec)
 	atomic_store(&ur_fault_set, s);
 	if (has_packets(s))
 		for_each_lane(install);
+	ur_device_faults_begin(s);
 }
 
 static void step_if_due(struct ur_lane *l)

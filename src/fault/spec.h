@@ -9,7 +9,8 @@
  *            "device=" NAME | "errno=" NAME
  *
  * A fault without a value of its own takes a SHARE for it: "drop=1%" is
- * "drop@1%".
+ * "drop@1%".  Those of a device, and of urnicd, are in force or not, without value
+ * and SHARE.
  */
 #ifndef UR_FAULT_SPEC_H
 #define UR_FAULT_SPEC_H
@@ -26,7 +27,10 @@
 
 enum ur_fault_kind {
 	UR_FAULT_DROP,
+	UR_FAULT_LOST_ACK,
 	UR_FAULT_PARTITION,
+	UR_FAULT_PORT_DOWN,
+	UR_FAULT_NO_ADDRESS,
 	UR_FAULT_CORRUPT,
 	UR_FAULT_RNR,
 	UR_FAULT_NAK,
@@ -37,7 +41,10 @@ enum ur_fault_kind {
 	UR_FAULT_RATE,
 	UR_FAULT_SLOW,
 	UR_FAULT_KILL,
-	UR_FAULT_FAIL,
+	UR_FAULT_FAIL, /* from here on none acts on packets */
+	UR_FAULT_REMOVE,
+	UR_FAULT_OVERRUN,
+	UR_FAULT_KILL_URNICD,
 	UR_FAULT_KINDS,
 };
 

@@ -172,6 +172,8 @@ void ur_shm_link_empty(struct ur_roce *r);
 /* Capture what goes through shared memory; NULL: no more.  *tap stays the
  * caller's. */
 void ur_shm_set_tap(struct ur_roce *r, const struct ur_tap *tap);
+/* In a child of fork(): no more, and touch nothing else. */
+void ur_shm_drop_tap(struct ur_roce *r);
 
 /*
  * RC requests of both directions go as packets, while it is paused: ours as soon as

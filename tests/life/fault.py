@@ -10,14 +10,14 @@ import tempfile
 import time
 
 from harness.env import Case, Failure
-from life.life import start
+from life.life import json_values, known, start
 from life.watch import has_uid, rows, tool as on_client, until
 
 
 def done(text):
     """What the log says was injected, by kind."""
     return {k: int(n)
-            for k, n in re.findall(r'fault: (\w+): (\d+) injected', text)}
+            for k, n in re.findall(r'fault: ([-\w]+): (\d+) injected', text)}
 
 
 def faulty(env, spec, argv):
@@ -291,6 +291,75 @@ def restricted(env):
     c.end()
 
 
+def device_states(env):
+    """The events of a port, its addresses and the device, as they go and come."""
+    w = env.run(env.b, env.prog('async'))
+    w.wait_text('ready', 20)
+    pid = w.leaf()
+    for fault, event, back in (('port-down', 'port error', 'port active'),
+                               ('no-address', 'GID table change',
+                                'GID table change'),
+                               ('remove', 'device fatal', None)):
+        seen = len(w.text())
+        on_client(env, 'fault', pid, fault)
+        until(event, lambda: event in w.text()[seen:])
+        if bool(counted_by(env, pid, fault)) != (fault == 'remove'):
+            raise Failure(f'{in_force(env, pid)}')
+        seen = len(w.text())
+        on_client(env, 'fault', pid, '--clear')
+        if back:
+            until(back, lambda: back in w.text()[seen:])
+    w.end()
+
+
+def port_down(env):
+    """No packet passes either."""
+    s, c = start(env, 'stream', '-n 0')
+    c.wait_text('running', 20)
+    on_client(env, 'fault', '--device', 'urnic0', 'port-down')
+    if c.wait(60) != 3 or 'error 12 ' not in c.text():
+        raise Failure(c.describe())
+    s.end()
+    c.end()
+
+
+def overrun(env):
+    s, c = start(env, 'stream', '-n 0')
+    c.wait_text('running', 20)
+    pid = c.leaf()
+    on_client(env, 'fault', pid, 'overrun')
+
+    def failed():
+        doc = json.loads(on_client(env, 'show', '--json').stdout)
+        report = next(p['report'] for p in doc['processes']
+                      if p['pid'] == pid)
+        return 'ERR' in set(json_values(report, 'state')) and \
+            True in set(json_values(report, 'overrun'))
+    until('an overrun', failed)
+    if counted_by(env, pid, 'overrun') != 1:
+        raise Failure(f'{in_force(env, pid)}')
+    s.end()
+    c.end()
+
+
+def daemon_killed(env):
+    """Programs go on, and start the next one."""
+    s, c = start(env, 'stream', '-n 0')
+    c.wait_text('running', 20)
+    pid = c.leaf()
+
+    def daemon():
+        return json.loads(on_client(env, 'show', '--json').stdout)['daemon']
+    before = daemon()['pid']
+    on_client(env, 'fault', pid, 'kill-urnicd')
+    until('another urnicd', lambda: (daemon() or {'pid': before})['pid']
+          != before and pid in known(env, env.b))
+    if in_force(env, pid)['done']['kill-urnicd'] != 1 or not c.running():
+        raise Failure(f'{in_force(env, pid)} {c.describe()}')
+    s.end()
+    c.end()
+
+
 def not_given(env):
     """Each reason in one line."""
     s, c = start(env, 'stream', '-M idle')
@@ -306,7 +375,7 @@ def not_given(env):
             ([pid, '--clear', 'drop=1%'], 2, '--clear ends all faults'),
             ([pid, '--device', 'd'], 2, 'which faults?'),
             (['--peer', 'x', 'drop=1%'], 2, 'an address of IPv4 or IPv6'),
-            ([pid, '--peer', '::1', 'fail=reg_mr'], 2, 'of no device or peer'),
+            ([pid, '--peer', '::1', 'fail=reg_mr'], 2, '"/peer=::1" does not select what fail acts on'),
             ([pid, '--json', 'drop=1%'], 2, '--json shows faults')):
         p = on_client(env, 'fault', *args, want=status)
         if text not in p.stderr or p.stderr.count('\n') != 1 or p.stdout:
@@ -337,6 +406,7 @@ CASES = [
 CASES += [Case(name, fn, far=False) for name, fn in (
     ('drop-count', counted),
     ('drop-acks', repaired('drop=10%/ack', 'drop')),
+    ('lost-ack', repaired('lost-ack=10%', 'lost-ack')),
     ('duplicate-reorder', repaired('duplicate=5%,reorder=5%', 'duplicate',
                                    'reorder')),
     ('delay-jitter', repaired('delay=100us,jitter=100us', 'delay', 'jitter')),
@@ -357,4 +427,8 @@ CASES += [Case(name, fn, far=False) for name, fn in (
     ('verified', verified),
     ('restricted', restricted),
     ('not-given', not_given),
+    ('device-states', device_states),
+    ('port-down', port_down),
+    ('overrun', overrun),
+    ('daemon-killed', daemon_killed),
     ('wrong', wrong))]
