@@ -57,7 +57,7 @@ _urnic()
 		if [[ $word != @* ]]; then
 			mapfile -t COMPREPLY < <(compgen -W "--device --peer --clear --json --help \
 				drop= delay= jitter= duplicate= reorder= corrupt= rate= partition rnr= nak= slow= kill: \
-				fail= lost-ack= port-down no-address remove overrun kill-urnicd none" -- "$word")
+				reset: fail= lost-ack= port-down no-address remove overrun kill-urnicd none" -- "$word")
 		fi
 		;;
 	check-config)

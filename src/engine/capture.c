@@ -313,6 +313,14 @@ static void ends_of(const struct ur_tcp_conn *c, struct ur_stack_end *here,
 	there->port = ur_sockaddr_port(&sa);
 }
 
+void ur_tap_peer(const struct ur_iw_link *k, uint8_t addr[16])
+{
+	struct ur_stack_end here, there;
+
+	ends_of(&k->tcp, &here, &there);
+	memcpy(addr, there.addr, 16);
+}
+
 void ur_tap_stream(const struct ur_iw_link *k, const struct iovec *iov,
 		   uint32_t n, uint32_t len, bool sent)
 {

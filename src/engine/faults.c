@@ -15,6 +15,7 @@
 #include "base/rng.h"
 #include "engine/device_faults.h"
 #include "engine/faulty_link.h"
+#include "engine/faulty_stream.h"
 #include "engine/internal.h"
 #include "engine/report.h"
 #include "fault/state.h"
@@ -53,14 +54,16 @@ static void install(struct ur_lane *l)
 {
 	int err;
 
-	if (!l->roce) {
+	if (!l->roce && !l->iw) {
 		ur_warn_some("fault: %s lane %u: faults of packets act on "
-			     "RoCE's packets only",
+			     "those of RoCE and iWARP",
 			     l->ops->name, l->id);
 		return;
 	}
 	ur_lane_lock(l);
-	err = ur_faulty_link_install(l->link, l->adapter->dev.name, l->id, l);
+	err = l->iw ? ur_faulty_stream_set(l, true)
+		    : ur_faulty_link_install(l->link, l->adapter->dev.name,
+					     l->id, l);
 	ur_lane_unlock(l);
 	if (err)
 		ur_err("fault: %s", strerror(-err));
@@ -96,6 +99,17 @@ static void for_each_lane(void (*fn)(struct ur_lane *l))
 	}
 }
 
+static void stop_streams(struct ur_lane *l)
+{
+	if (!l->iw)
+		return;
+	ur_lane_lock(l);
+	(void)ur_faulty_stream_set(l, false);
+	ur_lane_step(l, ur_clock_ns());
+	ur_lane_unlock(l);
+	ur_evq_flush_wakes();
+}
+
 /* Lanes made meanwhile see the new set (ur_faults_lane()). */
 static void begin(const struct ur_fault_spec *spec)
 {
@@ -113,8 +127,7 @@ static void begin(const struct ur_fault_spec *spec)
 	ur_info("fault: in force: %s%s", spec->text[0] ? spec->text : "none",
 		s && !spec->has_seed ? " with a seed by chance" : "");
 	atomic_store(&ur_fault_set, s);
-	if (has_packets(s))
-		for_each_lane(install);
+	for_each_lane(has_packets(s) ? install : stop_streams);
 	ur_device_faults_begin(s);
 }
 

@@ -181,6 +181,7 @@ static void apply(const struct ur_fault_rule *r, uint32_t draw,
 	case UR_FAULT_KILL:
 		(void)raise(SIGKILL);
 		break;
+	case UR_FAULT_RESET:
 	case UR_FAULT_FAIL:
 	case UR_FAULT_REMOVE:
 	case UR_FAULT_OVERRUN:

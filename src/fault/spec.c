@@ -30,6 +30,7 @@ static const struct kind {
 	[UR_FAULT_NO_ADDRESS] = { "no-address", DEVICE, 3, UR_FAULT_ALL },
 	[UR_FAULT_PARTITION] = { "partition", SHARE, 3, UR_FAULT_ALL },
 	[UR_FAULT_CORRUPT] = { "corrupt", SHARE, 3, UR_FAULT_ALL },
+	[UR_FAULT_RESET] = { "reset", SHARE, 3, 0 },
 	[UR_FAULT_RNR] = { "rnr", SHARE, UR_FAULT_IN, UR_FAULT_ACK },
 	[UR_FAULT_NAK] = { "nak", NAK, UR_FAULT_IN, UR_FAULT_ACK },
 	[UR_FAULT_DUPLICATE] = { "duplicate", SHARE, 3, UR_FAULT_ALL },
@@ -322,7 +323,9 @@ static const char *filters_of(const struct ur_fault_rule *r)
 		return kinds[r->kind].classes == UR_FAULT_ALL
 			       ? "in, out, send, write, read, atomic, request, "
 				 "response, ack, peer=, qp=, device="
-			       : "in, out, ack, peer=, qp=, device=";
+		       : kinds[r->kind].classes
+			       ? "in, out, ack, peer=, qp=, device="
+			       : "in, out, peer=, qp=, device=";
 	case CALLS:
 		return "errno=NAME";
 	case DEVICES:

@@ -190,6 +190,30 @@ def chaos_interrupted(env):
         gone(pid)
 
 
+def stream(spec, *kinds, good=True, lines=None):
+    """rping on iWARP, whose client has faults of its TCP stream."""
+    def run(env):
+        port = env.port()
+        base = ['env', 'URNIC_RDMACM_DEVICE=urniw0', 'rping', '-V', '-C',
+                '200', '-p', port, '-a', env.a.ip4]
+        with tempfile.NamedTemporaryFile('w') as f:
+            f.write(lines or '')
+            f.flush()
+            os.chmod(f.name, 0o644)
+            s, c = env.pair(base + ['-s'],
+                            faulty(env, spec or '@' + f.name, base + ['-c']),
+                            port=port, timeout=60, wait=False)
+            code = c.wait(60)
+        n = done(c.text())
+        # rping ends with 0 when it is disconnected, too.
+        if set(n) != set(kinds) or code or s.wait(20) or \
+                good == bool(re.search('wait for .* state', c.text())):
+            raise Failure(f'{n} {s.describe()} {c.describe()}')
+        s.end()
+        c.end()
+    return run
+
+
 # --- running processes ---
 
 def path_of(env, pid):
@@ -424,6 +448,15 @@ CASES += [Case(name, fn, far=False) for name, fn in (
     ('chaos-ends', chaos_ends),
     ('chaos-interrupted', chaos_interrupted),
     ('partition-heals', healed),
+    ('iwarp-late', stream('delay=100us@50%,jitter=100us,seed=7', 'delay',
+                          'jitter')),
+    ('iwarp-rate', stream('rate=100Mbit,slow=1ms@2%,seed=7', 'rate', 'slow')),
+    ('iwarp-corrupt', stream('corrupt:40/in', 'corrupt', good=False)),
+    ('iwarp-corrupt-sent', stream('corrupt:40/out', 'corrupt', good=False)),
+    ('iwarp-reset', stream('reset:40/out', 'reset', good=False)),
+    ('iwarp-reset-read', stream('reset:40/in', 'reset', good=False)),
+    ('iwarp-heals', stream('', 'partition', 'delay', lines=
+                           '0 delay=1ms\n50ms partition\n250ms none\n')),
     ('verified', verified),
     ('restricted', restricted),
     ('not-given', not_given),

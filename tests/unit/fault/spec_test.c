@@ -18,9 +18,9 @@
 static struct ur_fault_spec spec;
 static struct ur_fault_scenario scenario;
 
-#define ALL                                                                    \
-	"drop, lost-ack, partition, port-down, no-address, corrupt, rnr, "     \
-	"nak, duplicate, delay, jitter, reorder, rate, slow, kill, fail, "     \
+#define ALL                                                                       \
+	"drop, lost-ack, partition, port-down, no-address, corrupt, reset, rnr, " \
+	"nak, duplicate, delay, jitter, reorder, rate, slow, kill, fail, "        \
 	"remove, overrun, kill-urnicd, seed, none"
 
 static const struct ur_fault_rule *good(const char *text)
