@@ -374,7 +374,7 @@ static void pause_qp(struct ur_rqp *q, bool paused)
 
 	if (!paused) {
 		ur_shm_export_qp(q);
-		if (connects(ur_rqp_state(q)))
+		if (q->qp->type == UR_QPT_RC && connects(ur_rqp_state(q)))
 			ur_shm_send_due(q, UR_SHM_DUE_HELLO);
 		return;
 	}
