@@ -5,7 +5,7 @@ _urnic()
 	local word=${COMP_WORDS[COMP_CWORD]} at=2 word_list
 	COMPREPLY=()
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		mapfile -t COMPREPLY < <(compgen -W "run devices show explain pcap top metrics doctor check-config \
+		mapfile -t COMPREPLY < <(compgen -W "run devices show explain pcap fault top metrics doctor check-config \
 			enable disable --version --help" -- "$word")
 		return
 	fi
@@ -51,6 +51,14 @@ _urnic()
 	pcap)
 		mapfile -t COMPREPLY < <(compgen -f -W "-w --device --qp \
 			--peer --seconds --count --last --help" -- "$word")
+		;;
+	fault)
+		mapfile -t COMPREPLY < <(compgen -f -P @ -- "${word#@}")
+		if [[ $word != @* ]]; then
+			mapfile -t COMPREPLY < <(compgen -W "--device --peer --clear --json --help \
+				drop= delay= jitter= duplicate= reorder= corrupt= rate= partition rnr= nak= slow= kill: \
+				reset: fail= lost-ack= port-down no-address remove overrun kill-urnicd none" -- "$word")
+		fi
 		;;
 	check-config)
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")

@@ -13,6 +13,7 @@
 #include "wire/icrc.h"
 
 #define SENDERS 4096u
+#define COMMENT 160u
 
 /* The requests to one queue pair. */
 struct sender {
@@ -80,6 +81,28 @@ static const char *verdict_text(uint16_t verdict)
 		if (verdict == verdicts[i].counter + 1)
 			return verdicts[i].text;
 	return NULL;
+}
+
+static const char *const injected[] = { "dropped", "corrupted", "made a NAK",
+					"a second copy", "delayed" };
+
+/* What faults did, and what became of the packet. */
+static void add_injected(uint8_t set, char text[COMMENT], const char *comment)
+{
+	const char *before = "injected: ";
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < sizeof(injected) / sizeof(*injected);
+	     i++) {
+		if (!(set & 1u << i))
+			continue;
+		n += (size_t)snprintf(text + n, COMMENT - n, "%s%s", before,
+				      injected[i]);
+		before = ", ";
+	}
+	n += (size_t)snprintf(text + n, COMMENT - n, " by fault");
+	if (comment)
+		snprintf(text + n, COMMENT - n, "; %s", comment);
 }
 
 static bool is_request(const struct ur_opcode *op)
@@ -183,7 +206,7 @@ void ur_roce_frames_put(struct ur_roce_frames *s, struct ur_frame_out *out,
 {
 	bool sent = rec->flags & UR_CAP_OUT;
 	struct ur_frame_ends e = ur_frame_ends_of(rec);
-	char text[128];
+	char text[COMMENT], marked[COMMENT];
 	uint16_t n = 0;
 
 	for (uint32_t off = 0; off < rec->len && rec->pkt_len; n++) {
@@ -211,6 +234,10 @@ void ur_roce_frames_put(struct ur_roce_frames *s, struct ur_frame_out *out,
 			snprintf(text, sizeof(text), "not sent: %s",
 				 strerror(rec->verdict));
 			f.comment = text;
+		}
+		if (rec->injected) {
+			add_injected(rec->injected, marked, f.comment);
+			f.comment = marked;
 		}
 		e.id = sent ? n : find_id(&e, payload + off, len, rec->index);
 		f.len = ur_frame_udp(out->frame, &e, payload + off, len);

@@ -53,6 +53,7 @@ struct top {
 	size_t chosen;
 	struct ur_top_rows qps; /* of the last document */
 	uint64_t at_ns;
+	bool waits; /* there is no urnicd */
 	bool end;
 };
 
@@ -123,6 +124,10 @@ static size_t screen_rows(void)
 		       : 20;
 }
 
+static const char waiting[] =
+	"no urnicd runs in this network namespace: waiting "
+	"for a program that uses urnic";
+
 static void print_text(struct top *t, const struct ur_top_rows *rows)
 {
 	size_t n = rows->n, first = 0;
@@ -146,6 +151,8 @@ static void print_text(struct top *t, const struct ur_top_rows *rows)
 	       "PATH");
 	for (size_t i = first; i < n; i++)
 		print_row(t, &rows->row[i], t->live && i == t->chosen);
+	if (t->live && t->waits)
+		puts(waiting);
 }
 
 static void add_int(struct json_object *o, const char *name, uint64_t v)
@@ -214,6 +221,18 @@ static void print_json(const struct top *t, const struct ur_top_rows *rows,
 
 /* --- one time after the other --- */
 
+/* The first program starts it, and it ends after the last one. */
+static void note_urnicd(struct top *t, struct json_object *doc)
+{
+	struct json_object *daemon = NULL;
+	bool was = t->waits;
+
+	t->waits = !t->pid &&
+		   json_object_object_get_ex(doc, "daemon", &daemon) && !daemon;
+	if (t->waits && !was && !t->live)
+		ur_tool_error("%s", waiting);
+}
+
 /* The rows of now, and the seconds since those of before. */
 static int ask(struct top *t, double *seconds)
 {
@@ -226,7 +245,8 @@ static int ask(struct top *t, double *seconds)
 		return err;
 	now = ur_clock_ns();
 	*seconds = (double)(now - t->at_ns) / NS_PER_S;
-	err = ur_show_check(doc, t->pid);
+	note_urnicd(t, doc);
+	err = t->waits ? 0 : ur_show_check(doc, t->pid);
 	if (!err)
 		err = ur_top_read(&rows, doc, t->pid, &t->qps, *seconds);
 	json_object_put(doc);

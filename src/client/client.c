@@ -36,6 +36,7 @@ static struct ur_client *client_create(void)
 	c->proof_fd = -1;
 	c->record_fd = -1;
 	c->capture_fd = -1;
+	c->fault_fd = -1;
 	c->store[0] = -1;
 	c->store[1] = -1;
 	c->epfd = epoll_create1(EPOLL_CLOEXEC);
@@ -104,6 +105,7 @@ void ur_client_close(struct ur_client *c)
 	ur_ipc_close_fds(&c->timer_fd, 1);
 	ur_ipc_close_fds(c->store, 2);
 	ur_ipc_close_fds(&c->capture_fd, 1);
+	ur_ipc_close_fds(&c->fault_fd, 1);
 	ur_ipc_close_fds(&c->proof_fd, 1);
 	ur_exit_file_close(&c->exit_file);
 	for (unsigned int i = 0; i < c->nslots; i++)
@@ -271,6 +273,23 @@ void ur_client_on_capture(struct ur_client *c, ur_client_capture begin,
 	ur_unlock(&c->lock);
 }
 
+pid_t ur_client_daemon(struct ur_client *c)
+{
+	pid_t pid;
+
+	ur_lock(&c->lock);
+	pid = c->state == UR_CLIENT_UP ? c->daemon_pid : 0;
+	ur_unlock(&c->lock);
+	return pid;
+}
+
+void ur_client_on_fault(struct ur_client *c, void (*fn)(int fd))
+{
+	ur_lock(&c->lock);
+	c->on_fault = fn;
+	ur_unlock(&c->lock);
+}
+
 static int take_ring(struct ur_client *c, int *sock)
 {
 	if (c->reply.type != UR_IPC_RING ||
@@ -376,7 +395,7 @@ void ur_client_service(struct ur_client *c)
 {
 	bool report = false, capture;
 	uint32_t seq = 0;
-	int fd;
+	int fd, fault_fd = -1;
 
 	if (!ur_trylock(&c->lock))
 		return;
@@ -398,7 +417,15 @@ void ur_client_service(struct ur_client *c)
 		if (c->state == UR_CLIENT_UP)
 			ur_client_conn_timer(c, 0);
 	}
+	if (c->on_fault && c->fault_fd >= 0) {
+		fault_fd = c->fault_fd;
+		c->fault_fd = -1;
+		if (c->state == UR_CLIENT_UP)
+			ur_client_conn_timer(c, 0);
+	}
 	ur_unlock(&c->lock);
+	if (fault_fd >= 0)
+		c->on_fault(fault_fd);
 	if (capture && fd >= 0)
 		c->begin_capture(fd);
 	else if (capture)

@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "client/binds.h"
 #include "client/exit_file.h"
@@ -158,6 +159,13 @@ void ur_client_record(struct ur_client *c, int fd);
 typedef void (*ur_client_capture)(int fd);
 void ur_client_on_capture(struct ur_client *c, ur_client_capture begin,
 			  void (*end)(void));
+
+/* The process number of urnicd; 0: there is none, or it is of another namespace. */
+pid_t ur_client_daemon(struct ur_client *c);
+
+/* fn gets a tool's socket (docs/wire/daemon.md, "Faults"), which it takes; in the
+ * thread that calls ur_client_service(). */
+void ur_client_on_fault(struct ur_client *c, void (*fn)(int fd));
 
 /*
  * XRC domains that processes share (urnicd/xrcd.c).  open: the file that fd

@@ -510,6 +510,11 @@ static void handle(struct ur_client *c, const struct ur_ipc_msg *m, int *fds)
 		want_capture(c, fds[0]);
 		fds[0] = -1;
 		ur_client_conn_timer(c, 1);
+	} else if (m->type == UR_IPC_FAULT) {
+		ur_ipc_close_fds(&c->fault_fd, 1);
+		c->fault_fd = fds[0];
+		fds[0] = -1;
+		ur_client_conn_timer(c, 1);
 	} else if (m->type == UR_IPC_REPORT_GET) {
 		c->report_wanted = true;
 		c->report_seq = m->seq;

@@ -119,6 +119,8 @@ struct ur_client {
 	int capture_fd;
 	ur_client_capture begin_capture;
 	void (*end_capture)(void);
+	int fault_fd; /* a tool's socket, for on_fault; -1: none */
+	void (*on_fault)(int fd);
 
 	bool report_wanted;
 	uint32_t report_seq;

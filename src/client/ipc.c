@@ -122,6 +122,8 @@ static const struct {
 	[UR_IPC_RECORD_NEXT] = { F_ID, FD_0 },
 	[UR_IPC_CAPTURE] = { F_ID, FD_0 | FD_1 },
 	[UR_IPC_CAPTURED] = { F_ERROR, FD_0 },
+	[UR_IPC_FAULT] = { F_ID, FD_1 },
+	[UR_IPC_FAULTED] = { F_ERROR, FD_0 },
 };
 
 static bool known(unsigned int type)

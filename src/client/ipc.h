@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UR_IPC_VERSION 9u
+#define UR_IPC_VERSION 10u
 #define UR_IPC_MAX     3072u /* bytes of the longest message */
 #define UR_IPC_TEXT    256u  /* with the final zero */
 #define UR_IPC_COMM    16u   /* with the final zero */
@@ -59,12 +59,14 @@ enum ur_ipc_type {
 	UR_IPC_RECORD_NEXT,
 	UR_IPC_CAPTURE,
 	UR_IPC_CAPTURED,
+	UR_IPC_FAULT,
+	UR_IPC_FAULTED,
 	UR_IPC_TYPES,
 };
 
 enum ur_ipc_role {
 	UR_IPC_ROLE_CLIENT = 1, /* wants slots, answers REPORT_GET */
-	UR_IPC_ROLE_TOOL,	/* SHOW, NEXT, RECORD_NEXT, CAPTURE */
+	UR_IPC_ROLE_TOOL,	/* SHOW, NEXT, RECORD_NEXT, CAPTURE, FAULT */
 	UR_IPC_ROLES,
 };
 

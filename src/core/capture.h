@@ -57,6 +57,15 @@ enum {
 	UR_CAP_OP_NAK,	     /* remote access error */
 };
 
+/* What faults (urnic-fault(7)) have done to packets of UR_CAP_ROCE. */
+enum ur_capture_injected {
+	UR_CAP_INJ_DROPPED = 1 << 0,
+	UR_CAP_INJ_CORRUPT = 1 << 1,
+	UR_CAP_INJ_NAK = 1 << 2, /* it was an acknowledgement */
+	UR_CAP_INJ_COPY = 1 << 3,
+	UR_CAP_INJ_LATE = 1 << 4,
+};
+
 struct ur_capture_rec {
 	_Atomic uint64_t mark; /* position ^ ur_capture_head.nonce: complete */
 	uint64_t ns;	       /* CLOCK_MONOTONIC */
@@ -78,7 +87,8 @@ struct ur_capture_rec {
 	uint16_t verdict;
 	uint8_t src[16]; /* as GIDs */
 	uint8_t dst[16];
-	uint32_t qpn; /* SHM, TCP: ours */
+	uint32_t qpn;	  /* SHM, TCP: ours */
+	uint8_t injected; /* ROCE: enum ur_capture_injected */
 	union {
 		struct {
 			uint32_t npkts;

@@ -43,6 +43,7 @@ int ur_cq_init(struct ur_cq *cq, uint32_t cqe, struct ur_evq *channel,
 	if (!cq->ring)
 		return -ENOMEM;
 	cq->cqe = cq->mask;
+	cq->limit = cq->cqe;
 	ur_latch_init(&cq->lock);
 	atomic_init(&cq->fire_at_ns, UR_NEVER);
 	ur_list_init(&cq->moderated);
@@ -91,6 +92,7 @@ static struct ur_cqe *ring_swap(struct ur_cq *cq, struct ur_cqe *ring,
 	cq->ring = ring;
 	cq->mask = mask;
 	cq->cqe = mask;
+	cq->limit = mask;
 	return old;
 }
 
@@ -192,7 +194,7 @@ bool ur_cq_push(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited)
 
 	ur_latch_lock(&cq->lock);
 	tail = load(&cq->tail);
-	room = tail - load(&cq->head) < cq->cqe;
+	room = tail - load(&cq->head) < cq->limit;
 	if (!room &&
 	    atomic_load_explicit(&cq->ignore_overrun, memory_order_relaxed)) {
 		store(&cq->head, load(&cq->head) + 1);
@@ -216,9 +218,22 @@ bool ur_cq_push(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited)
 	return room;
 }
 
+bool ur_cq_exhaust(struct ur_cq *cq)
+{
+	bool may;
+
+	ur_latch_lock(&cq->lock);
+	may = !atomic_load(&cq->ignore_overrun);
+	if (may)
+		cq->limit = 0;
+	ur_latch_unlock(&cq->lock);
+	return may;
+}
+
 void ur_cq_ignore_overrun(struct ur_cq *cq, bool on)
 {
 	ur_latch_lock(&cq->lock);
+	cq->limit = cq->cqe;
 	atomic_store_explicit(&cq->ignore_overrun, on, memory_order_relaxed);
 	ur_latch_unlock(&cq->lock);
 }

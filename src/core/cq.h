@@ -76,6 +76,7 @@ struct ur_cq {
 	struct ur_cqe *ring; /* capacity a power of two */
 	uint32_t mask;
 	uint32_t cqe; /* usable entries: mask, at least as many as requested */
+	uint32_t limit;		/* the same, or 0 (ur_cq_exhaust()); lock */
 	_Atomic uint32_t tail;	/* producer; written under lock */
 	_Atomic uint32_t head;	/* consumer; written under lock */
 	_Atomic uint32_t armed; /* enum ur_cq_armed; written under lock */
@@ -140,6 +141,9 @@ int ur_cq_resize(struct ur_cq *cq, uint32_t cqe);
  * ignore_overrun the oldest entry is lost instead, without an event.
  */
 bool ur_cq_push(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited);
+
+/* The next completion overruns it, and all that follow; false: overruns are ignored. */
+bool ur_cq_exhaust(struct ur_cq *cq);
 
 /* At any time, also while QPs are attached. */
 void ur_cq_ignore_overrun(struct ur_cq *cq, bool on);

@@ -126,6 +126,17 @@ static bool merge_locked(struct ur_dev_port *p, struct ur_gid *found,
 	return changed;
 }
 
+static bool pretends(const struct ur_dev *dev, unsigned int what)
+{
+	return atomic_load_explicit(&dev->pretends, memory_order_relaxed) &
+	       what;
+}
+
+bool ur_dev_pretend(struct ur_dev *dev, uint8_t what)
+{
+	return atomic_exchange(&dev->pretends, what) != what;
+}
+
 static bool is_bound(const struct ur_dev *dev, uint32_t i)
 {
 	return ur_dev_bind_is_bound(&dev->spec.ports[i]);
@@ -153,6 +164,7 @@ static struct ur_port_attr port_of(const struct ur_dev *dev, uint32_t i)
 		p.active = port->netdev.up;
 		p.active_mtu = (uint8_t)mtu_code(dev, port->netdev.mtu);
 	}
+	p.active &= !pretends(dev, UR_DEV_PORTS_DOWN | UR_DEV_REMOVED);
 	return p;
 }
 
@@ -176,6 +188,8 @@ void ur_dev_update(struct ur_dev *dev, uint32_t port_num, struct ur_gid *found,
 	bool by_address = dev->kind == UR_DEV_ROCE;
 	struct ur_port_attr old;
 
+	if (pretends(dev, UR_DEV_NO_ADDRESSES | UR_DEV_REMOVED))
+		n = 0;
 	ur_lock(&dev->lock);
 	old = p->attr;
 	if (merge_locked(p, found, n) && by_address)
@@ -345,6 +359,8 @@ bool ur_dev_present(struct ur_dev *dev)
 {
 	bool there;
 
+	if (pretends(dev, UR_DEV_REMOVED))
+		return false;
 	if (!ur_dev_spec_is_bound(&dev->spec))
 		return true;
 	ur_lock(&dev->lock);
@@ -375,11 +391,27 @@ static void forget_netdevs_locked(struct ur_dev *dev, uint32_t ports)
 				(struct ur_dev_netdev){ .ifindex = 0 };
 }
 
+/* Is UR_DEV_REMOVED new? */
+static bool find_pretended(struct ur_dev *dev)
+{
+	bool was = dev->removed_so;
+
+	dev->removed_so = pretends(dev, UR_DEV_REMOVED);
+	if (was || !dev->removed_so)
+		return false;
+	ur_lock(&dev->lock);
+	remove_locked(dev);
+	ur_unlock(&dev->lock);
+	return true;
+}
+
 bool ur_dev_find_removed(struct ur_dev *dev)
 {
 	struct presence at;
 	bool gone;
 
+	if (find_pretended(dev))
+		return true;
 	if (!ur_dev_spec_is_bound(&dev->spec))
 		return false;
 	ur_lock(&dev->lock);

@@ -88,8 +88,10 @@ struct ur_dev {
 	struct ur_lock refreshing;
 	struct ur_lock lock;
 	struct ur_dev_port ports[UR_DEV_MAX_PORTS]; /* spec.nports are used */
-	struct ur_list evqs; /* asynchronous queues of open contexts */
-	bool removing;	     /* until ur_dev_removed() */
+	struct ur_list evqs;	  /* asynchronous queues of open contexts */
+	bool removing;		  /* until ur_dev_removed() */
+	_Atomic uint8_t pretends; /* ur_dev_pretend() */
+	bool removed_so; /* the watcher's: UR_DEV_REMOVED was reported */
 };
 
 /* Read the host's addresses and keep those that the device is bound to. A
@@ -108,6 +110,17 @@ bool ur_dev_present(struct ur_dev *dev);
  */
 bool ur_dev_find_removed(struct ur_dev *dev);
 void ur_dev_removed(struct ur_dev *dev);
+
+/* What the device takes for the state of the host (faults). */
+enum ur_dev_pretends {
+	UR_DEV_PORTS_DOWN = 1 << 0,
+	UR_DEV_NO_ADDRESSES = 1 << 1,
+	UR_DEV_REMOVED = 1 << 2,
+};
+
+/* From the next ur_dev_refresh() and ur_dev_find_removed() on: a set of these.  True:
+ * another one than before. */
+bool ur_dev_pretend(struct ur_dev *dev, uint8_t what);
 
 /*
  * Read the addresses again, and raise the events of what changed. 0 or -errno.

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/socket.h"
+#include "engine/faulty_link.h"
 #include "engine/lane_iwarp.h"
 #include "ports/stream.h"
 #include "shm/shm.h"
@@ -38,15 +39,20 @@ static void set_tap(struct ur_lane *l)
 	ur_lane_unlock(l);
 }
 
-static void set_taps(void)
+static void for_each_lane(void (*fn)(struct ur_lane *l))
 {
 	for (uint32_t k = 0; k < UR_MAX_DEVICES; k++) {
 		const struct ur_adapter *a = ur_process_adapter(k);
 		uint32_t n = a ? atomic_load(&a->lane_count) : 0;
 
 		for (uint32_t i = 0; i < n; i++)
-			set_tap(atomic_load(&a->lanes[i]));
+			fn(atomic_load(&a->lanes[i]));
 	}
+}
+
+static void set_taps(void)
+{
+	for_each_lane(set_tap);
 }
 
 /* A lane that is not seen here sees `on`. */
@@ -140,11 +146,22 @@ void ur_capture_end(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The memory stays mapped, since the parent's lanes still point there. */
+/* The child has no other threads, and its lanes are dead: their locks may be held. */
+static void drop_tap(struct ur_lane *l)
+{
+	l->tap = NULL;
+	if (l->roce)
+		ur_shm_drop_tap(l->roce);
+}
+
 void ur_capture_child(void)
 {
 	pthread_mutex_init(&lock, NULL);
+	if (!on)
+		return;
 	on = false;
+	for_each_lane(drop_tap);
+	munmap(capture.head, UR_CAPTURE_FILE);
 }
 
 void ur_capture_failed(const struct ur_qp *qp)
@@ -213,6 +230,7 @@ void ur_tap_packet(struct ur_lane *l, const struct ur_rx *rx,
 	struct iovec v = { (void *)(uintptr_t)rx->data, rx->len };
 	uint64_t before[VERDICTS], after[VERDICTS];
 
+	r.injected = ur_faulty_link_mark(l->link);
 	memcpy(r.src, rx->src, 16);
 	(void)ur_roce_destination(l->roce, rx, r.dst);
 	read_verdicts(l, before);
@@ -239,6 +257,30 @@ void ur_tap_burst(const struct ur_tap *tap, const struct ur_burst *t, int err)
 	memcpy(r.src, t->src, 16);
 	memcpy(r.dst, t->dst, 16);
 	ur_capture_put(tap, &r, t->iov, t->niov);
+}
+
+void ur_tap_injected(const struct ur_lane *l, const struct ur_rx *rx,
+		     uint8_t injected, bool sent)
+{
+	struct ur_capture_rec r = { .kind = UR_CAP_ROCE,
+				    .flags = sent ? UR_CAP_OUT : 0,
+				    .scope_id = rx->scope_id,
+				    .tclass = rx->tclass,
+				    .hop_limit = rx->hop_limit,
+				    .sport = rx->sport,
+				    .index = rx->index,
+				    .injected = injected,
+				    .npkts = 1,
+				    .pkt_len = rx->len };
+	const struct iovec v = { (void *)(uintptr_t)rx->data, rx->len };
+
+	if (!l->tap)
+		return;
+	memcpy(r.src, rx->src, 16);
+	memcpy(r.dst, rx->dst, 16);
+	if (!sent)
+		(void)ur_roce_destination(l->roce, rx, r.dst);
+	ur_capture_put(l->tap, &r, &v, 1);
 }
 
 /* --- the others --- */
@@ -269,6 +311,14 @@ static void ends_of(const struct ur_tcp_conn *c, struct ur_stack_end *here,
 	(void)getpeername(c->fd, (struct sockaddr *)&sa, &len);
 	ur_addr_from_sockaddr(there->addr, &sa);
 	there->port = ur_sockaddr_port(&sa);
+}
+
+void ur_tap_peer(const struct ur_iw_link *k, uint8_t addr[16])
+{
+	struct ur_stack_end here, there;
+
+	ends_of(&k->tcp, &here, &there);
+	memcpy(addr, there.addr, 16);
 }
 
 void ur_tap_stream(const struct ur_iw_link *k, const struct iovec *iov,

@@ -12,7 +12,7 @@
 /* Takes fd.  A file that is no ring is ignored. */
 void ur_capture_begin(int fd);
 void ur_capture_end(void);
-/* In a child of fork(): the capture is the parent's. */
+/* In a child of fork(), which still has its adapters: the capture is the parent's. */
 void ur_capture_child(void);
 
 /* A lane was made; the adapter's lock is held. */
@@ -27,6 +27,11 @@ void ur_tap_packet(struct ur_lane *l, const struct ur_rx *rx,
 
 /* The link has taken the burst, or refused it for good. */
 void ur_tap_burst(const struct ur_tap *tap, const struct ur_burst *t, int err);
+
+/* A packet that the lane itself does not record, as its link injects faults.
+ * `injected`: enum ur_capture_injected, or 0.  No effect without a capture. */
+void ur_tap_injected(const struct ur_lane *l, const struct ur_rx *rx,
+		     uint8_t injected, bool sent);
 
 /* A raw packet. */
 void ur_tap_frame(const struct ur_tap *tap, const struct iovec *iov, uint32_t n,

@@ -7,25 +7,40 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "engine/device_faults.h"
 #include "engine/faulty_link.h"
+#include "engine/faulty_stream.h"
 #include "engine/internal.h"
 #include "engine/report.h"
 #include "fault/state.h"
+#include "shm/shm.h"
+
+/* A scenario that a tool has sent, and the socket for the answer. */
+struct order {
+	struct ur_fault_scenario *scenario;
+	int fd;
+};
 
 /* Guards the fields below; inner to all other locks. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed;
-static struct ur_fault_scenario *scenario; /* NULL: there was never one */
+/* Replaced and freed by the thread alone. */
+static struct ur_fault_scenario *scenario;
+static struct order ordered = { .fd = -1 };
 static uint32_t next_step;
 static uint64_t start_ns; /* of the scenario */
 static bool running;	  /* the thread */
 /* When held packets are due; written under the lock. */
 static _Atomic uint64_t due_ns = UR_NEVER;
-static bool is_wrong; /* URNIC_FAULT; constant after loading */
+static bool is_wrong;	     /* URNIC_FAULT; constant after loading */
+static _Atomic bool was_any; /* there was a scenario */
+static _Atomic bool needs_packets;
 
 static bool has_packets(const struct ur_fault_set *s)
 {
@@ -39,23 +54,38 @@ static void install(struct ur_lane *l)
 {
 	int err;
 
-	if (!l->roce) {
+	if (!l->roce && !l->iw) {
 		ur_warn_some("fault: %s lane %u: faults of packets act on "
-			     "RoCE's packets only",
+			     "those of RoCE and iWARP",
 			     l->ops->name, l->id);
 		return;
 	}
 	ur_lane_lock(l);
-	err = ur_faulty_link_install(l->link, l->adapter->dev.name, l->id);
+	err = l->iw ? ur_faulty_stream_set(l, true)
+		    : ur_faulty_link_install(l->link, l->adapter->dev.name,
+					     l->id, l);
 	ur_lane_unlock(l);
 	if (err)
 		ur_err("fault: %s", strerror(-err));
+}
+
+static void pause_shm(struct ur_lane *l)
+{
+	if (!l->roce)
+		return;
+	ur_lane_lock(l);
+	ur_shm_pause(l->roce, atomic_load(&needs_packets));
+	ur_lane_send(l, ur_clock_ns());
+	ur_lane_unlock(l);
+	ur_evq_flush_wakes();
 }
 
 void ur_faults_lane(struct ur_lane *l)
 {
 	if (has_packets(atomic_load(&ur_fault_set)))
 		install(l);
+	if (atomic_load(&needs_packets))
+		pause_shm(l);
 }
 
 static void for_each_lane(void (*fn)(struct ur_lane *l))
@@ -67,6 +97,17 @@ static void for_each_lane(void (*fn)(struct ur_lane *l))
 		for (uint32_t i = 0; i < n; i++)
 			fn(atomic_load(&a->lanes[i]));
 	}
+}
+
+static void stop_streams(struct ur_lane *l)
+{
+	if (!l->iw)
+		return;
+	ur_lane_lock(l);
+	(void)ur_faulty_stream_set(l, false);
+	ur_lane_step(l, ur_clock_ns());
+	ur_lane_unlock(l);
+	ur_evq_flush_wakes();
 }
 
 /* Lanes made meanwhile see the new set (ur_faults_lane()). */
@@ -86,8 +127,8 @@ static void begin(const struct ur_fault_spec *spec)
 	ur_info("fault: in force: %s%s", spec->text[0] ? spec->text : "none",
 		s && !spec->has_seed ? " with a seed by chance" : "");
 	atomic_store(&ur_fault_set, s);
-	if (has_packets(s))
-		for_each_lane(install);
+	for_each_lane(has_packets(s) ? install : stop_streams);
+	ur_device_faults_begin(s);
 }
 
 static void step_if_due(struct ur_lane *l)
@@ -105,10 +146,41 @@ static void step_if_due(struct ur_lane *l)
 	ur_evq_flush_wakes();
 }
 
+static void answer(int fd, const char *text)
+{
+	if (fd < 0)
+		return;
+	(void)send(fd, text, strlen(text) + 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	close(fd);
+}
+
+/* Under the lock, which it leaves meanwhile.  `scenario` is valid at any time, as
+ * the child of a fork() finds it. */
+static void obey(void)
+{
+	struct ur_fault_scenario *old = scenario, *new = ordered.scenario;
+	static const struct ur_fault_spec none;
+	bool at_once = new->step[0].at_ns == 0;
+	int fd = ordered.fd;
+
+	ordered = (struct order){ .fd = -1 };
+	scenario = new;
+	start_ns = ur_clock_ns();
+	next_step = at_once;
+	pthread_mutex_unlock(&lock);
+	free(old);
+	atomic_store(&was_any, true);
+	atomic_store(&needs_packets, ur_fault_has_packets(new));
+	begin(at_once ? &new->step[0].spec : &none);
+	for_each_lane(pause_shm);
+	answer(fd, "");
+	pthread_mutex_lock(&lock);
+}
+
 /* Under the lock. */
 static uint64_t step_ns(void)
 {
-	return next_step < scenario->n
+	return scenario && next_step < scenario->n
 		       ? start_ns + scenario->step[next_step].at_ns
 		       : UR_NEVER;
 }
@@ -132,6 +204,10 @@ static void *faults_main(void *arg)
 		uint64_t now = ur_clock_ns(), due = atomic_load(&due_ns),
 			 step = step_ns();
 
+		if (ordered.scenario) {
+			obey();
+			continue;
+		}
 		if (step > now && due > now) {
 			sleep_until(step < due ? step : due);
 			continue;
@@ -164,25 +240,78 @@ void ur_faults_wake_at(uint64_t at_ns)
 
 bool ur_faults_need_packets(void)
 {
-	return scenario && ur_fault_has_packets(scenario);
+	return atomic_load(&needs_packets);
+}
+
+/* Under the lock. */
+static int start_thread(void)
+{
+	pthread_t thread;
+	int err = running ? 0
+			  : ur_thread_start(&thread, "urnic-fault", faults_main,
+					    NULL);
+
+	running = !err;
+	return err;
 }
 
 int ur_faults_start(void)
 {
-	pthread_t thread;
-	int err = 0;
+	int err;
 
 	if (is_wrong)
 		return -EINVAL;
-	if (!scenario)
+	if (!atomic_load(&was_any))
 		return 0;
 	pthread_mutex_lock(&lock);
-	if (!running)
-		err = ur_thread_start(&thread, "urnic-fault", faults_main,
-				      NULL);
-	running = !err;
+	err = start_thread();
 	pthread_mutex_unlock(&lock);
 	return err;
+}
+
+/* NULL: why says what is wrong. */
+static struct ur_fault_scenario *read_order(int fd, char why[UR_FAULT_WHY_LEN])
+{
+	struct ur_fault_scenario *s = calloc(1, sizeof(*s));
+	char *text = malloc(UR_FAULT_ORDER);
+	ssize_t n = text ? recv(fd, text, UR_FAULT_ORDER, MSG_DONTWAIT) : 0;
+	bool ok = false;
+
+	if (!s || !text)
+		snprintf(why, UR_FAULT_WHY_LEN, "%s", strerror(ENOMEM));
+	else if (n <= 0 || text[n - 1])
+		snprintf(why, UR_FAULT_WHY_LEN, "the order is incomplete");
+	else
+		ok = ur_fault_parse_lines(s, text, why);
+	free(text);
+	if (ok)
+		return s;
+	free(s);
+	return NULL;
+}
+
+void ur_faults_order(int fd)
+{
+	char why[UR_FAULT_WHY_LEN];
+	struct ur_fault_scenario *s = read_order(fd, why);
+	struct order o = { s, fd };
+	int err;
+
+	if (!s) {
+		answer(fd, why);
+		return;
+	}
+	pthread_mutex_lock(&lock);
+	err = start_thread();
+	if (!err) {
+		o = ordered;
+		ordered = (struct order){ s, fd };
+		pthread_cond_signal(&changed);
+	}
+	pthread_mutex_unlock(&lock);
+	answer(o.fd, err ? strerror(err < 0 ? -err : err)
+			 : "other faults were ordered meanwhile");
+	free(o.scenario);
 }
 
 static void init_cond(void)
@@ -201,6 +330,9 @@ void ur_faults_child(void)
 	init_cond();
 	running = false;
 	atomic_store(&due_ns, UR_NEVER);
+	if (ordered.fd >= 0)
+		close(ordered.fd);
+	ordered = (struct order){ .fd = -1 };
 }
 
 /* Verbs may fail from the first on, before there is an adapter. */
@@ -219,6 +351,8 @@ __attribute__((constructor)) static void read_environment(void)
 		ur_err("URNIC_FAULT: %s", scenario ? why : strerror(ENOMEM));
 		return;
 	}
+	was_any = true;
+	needs_packets = ur_fault_has_packets(scenario);
 	start_ns = ur_clock_ns();
 	if (scenario->step[0].at_ns == 0)
 		begin(&scenario->step[next_step++].spec);
@@ -243,7 +377,7 @@ void ur_faults_report(struct json_object *root)
 	const struct ur_fault_set *s = atomic_load(&ur_fault_set);
 	struct json_object *o, *list, *done;
 
-	if (!scenario)
+	if (!atomic_load(&was_any))
 		return;
 	o = json_object_new_object();
 	list = json_object_new_array();
@@ -263,7 +397,7 @@ void ur_faults_report(struct json_object *root)
 
 void ur_faults_end(void)
 {
-	if (!scenario)
+	if (!atomic_load(&was_any))
 		return;
 	for (int k = 0; k < UR_FAULT_KINDS; k++)
 		if (atomic_load(&ur_fault_done[k]))

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Faults that this process injects into itself (urnic-fault(7)): the scenario of
- * URNIC_FAULT, read when the library is loaded, and its thread, which begins
- * each step at its time, and runs a lane when the delay of a packet is over.
+ * URNIC_FAULT, read when the library is loaded, or that which a tool has sent since,
+ * and its thread, which begins each step at its time, and runs a lane when the delay
+ * of a packet is over.
  */
 #ifndef UR_ENGINE_FAULTS_H
 #define UR_ENGINE_FAULTS_H
@@ -16,6 +17,9 @@ struct ur_lane;
 /* From the first open on; idempotent.  -EINVAL: URNIC_FAULT is wrong, of which
  * the log has a line. */
 int ur_faults_start(void);
+
+/* A tool sends a scenario (docs/wire/daemon.md, "Faults"): takes its socket. */
+void ur_faults_order(int fd);
 
 /* A new lane, published already; not under its lock. */
 void ur_faults_lane(struct ur_lane *l);

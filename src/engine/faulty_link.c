@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "base/sys.h"
 #include "base/timer.h"
+#include "engine/capture.h"
 #include "engine/faults.h"
 #include "fault/state.h"
 #include "wire/bth.h"
@@ -34,6 +35,7 @@ struct packet {
 	struct ur_rx rx; /* OUT: its fields that ur_burst has, too */
 	bool may_fragment;
 	bool alone;
+	uint8_t injected; /* enum ur_capture_injected */
 	uint8_t data[];
 };
 
@@ -49,6 +51,8 @@ struct faulty {
 	const struct ur_link_ops *under;
 	const char *device;
 	uint32_t lane;
+	const struct ur_lane *owner;
+	uint8_t mark;			/* ur_faulty_link_mark() */
 	const struct ur_fault_set *set; /* that `number` belongs to */
 	uint64_t number[2][UR_FAULT_RULES];
 	struct queue q[2];
@@ -137,7 +141,10 @@ static void apply(const struct ur_fault_rule *r, uint32_t draw,
 {
 	switch ((enum ur_fault_kind)r->kind) {
 	case UR_FAULT_DROP:
+	case UR_FAULT_LOST_ACK:
 	case UR_FAULT_PARTITION:
+	case UR_FAULT_PORT_DOWN:
+	case UR_FAULT_NO_ADDRESS:
 		v->drop = true;
 		break;
 	case UR_FAULT_CORRUPT:
@@ -174,7 +181,11 @@ static void apply(const struct ur_fault_rule *r, uint32_t draw,
 	case UR_FAULT_KILL:
 		(void)raise(SIGKILL);
 		break;
+	case UR_FAULT_RESET:
 	case UR_FAULT_FAIL:
+	case UR_FAULT_REMOVE:
+	case UR_FAULT_OVERRUN:
+	case UR_FAULT_KILL_URNICD:
 	case UR_FAULT_KINDS:
 		break;
 	}
@@ -266,6 +277,22 @@ static struct packet *copy(const struct packet *p)
 	return c;
 }
 
+static uint8_t injected(const struct verdict *v)
+{
+	return (uint8_t)((v->drop ? UR_CAP_INJ_DROPPED : 0) |
+			 (v->corrupt ? UR_CAP_INJ_CORRUPT : 0) |
+			 (v->edited ? UR_CAP_INJ_NAK : 0) |
+			 (v->delay_ns || v->late_ns ? UR_CAP_INJ_LATE : 0));
+}
+
+/* Received packets are recorded when they come to the lane. */
+static void record(const struct faulty *f, enum direction d,
+		   const struct packet *p)
+{
+	if (d == OUT || (p->injected & UR_CAP_INJ_DROPPED))
+		ur_tap_injected(f->owner, &p->rx, p->injected, d == OUT);
+}
+
 /* Takes p. */
 static void pass(struct faulty *f, enum direction d, struct packet *p,
 		 uint64_t now_ns)
@@ -280,20 +307,26 @@ static void pass(struct faulty *f, enum direction d, struct packet *p,
 	/* What is too short to be a packet is the protocol's to refuse. */
 	if (s && p->rx.len >= UR_BTH_LEN + UR_ICRC_LEN)
 		v = judge(f, s, d, p);
+	p->injected = injected(&v);
+	if (v.edited || d == OUT)
+		reseal(p, d);
 	if (v.drop) {
+		record(f, d, p);
 		free(p);
 		return;
 	}
-	if (v.edited || d == OUT)
-		reseal(p, d);
 	if (v.corrupt)
 		corrupt(p, f->number[d][0] + p->data[11]);
 	for (; v.copies > 1; v.copies--) {
 		struct packet *c = copy(p);
 
-		if (c)
-			schedule(&f->q[d], c, &v, now_ns);
+		if (!c)
+			continue;
+		c->injected |= UR_CAP_INJ_COPY;
+		record(f, d, c);
+		schedule(&f->q[d], c, &v, now_ns);
 	}
+	record(f, d, p);
 	schedule(&f->q[d], p, &v, now_ns);
 }
 
@@ -493,6 +526,7 @@ static int faulty_recv(struct ur_link *link,
 		(void)f->under->recv(link, take, &t);
 	send_due(f, link, t.now_ns);
 	while ((p = first_due(&f->q[IN], t.now_ns))) {
+		f->mark = p->injected;
 		rx(arg, &p->rx);
 		drop_first(&f->q[IN], p);
 		n++;
@@ -532,13 +566,18 @@ bool ur_faulty_link_is(const struct ur_link *link)
 	return link->ops->send == faulty_send;
 }
 
+uint8_t ur_faulty_link_mark(const struct ur_link *link)
+{
+	return ur_faulty_link_is(link) ? of(link)->mark : 0;
+}
+
 uint64_t ur_faulty_link_due(const struct ur_link *link)
 {
 	return ur_faulty_link_is(link) ? due(of(link)) : UR_NEVER;
 }
 
 int ur_faulty_link_install(struct ur_link *link, const char *device,
-			   uint32_t lane)
+			   uint32_t lane, const struct ur_lane *owner)
 {
 	struct faulty *f;
 
@@ -555,6 +594,7 @@ int ur_faulty_link_install(struct ur_link *link, const char *device,
 	f->ops.destroy = faulty_destroy;
 	f->device = device;
 	f->lane = lane;
+	f->owner = owner;
 	ur_list_init(&f->q[IN].packets);
 	ur_list_init(&f->q[OUT].packets);
 	link->ops = &f->ops;

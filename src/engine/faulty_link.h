@@ -4,16 +4,22 @@
  * operations of its own, and is taken away when there is nothing more to do: a
  * lane without faults has no trace of it.  Packets are copied, and each one is
  * held until its time; the lane's thread of faults (faults.c) runs the lane then.
+ * It records what it sends, and what it drops, in the lane's capture.
  */
 #ifndef UR_ENGINE_FAULTY_LINK_H
 #define UR_ENGINE_FAULTY_LINK_H
 
 #include "sockets/link.h"
 
-/* Under the lane's lock; idempotent.  `device` stays the caller's.  0 or
- * -ENOMEM. */
+struct ur_lane;
+
+/* Under the lane's lock; idempotent.  `device`, and `owner` with the number `lane`, stay
+ * the caller's.  0 or -ENOMEM. */
 int ur_faulty_link_install(struct ur_link *link, const char *device,
-			   uint32_t lane);
+			   uint32_t lane, const struct ur_lane *owner);
+
+/* What was done to the packet that is being received (enum ur_capture_injected). */
+uint8_t ur_faulty_link_mark(const struct ur_link *link);
 
 bool ur_faulty_link_is(const struct ur_link *link);
 

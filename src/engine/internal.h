@@ -463,6 +463,7 @@ int ur_thread_start(pthread_t *t, const char *name, void *(*fn)(void *),
 /* watch.c; start again tells it of a new adapter. */
 int ur_watcher_start(void);
 void ur_watcher_wake(void);    /* descriptors have changed */
+void ur_watcher_look(void);    /* read the states of the devices again */
 void ur_watcher_abandon(void); /* the child after fork() */
 
 /* report.c; of all adapters, whatever `arg` is. */

@@ -10,6 +10,7 @@
  */
 #include "engine/lane_iwarp.h"
 #include "base/socket.h"
+#include "engine/faulty_stream.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -81,6 +82,7 @@ static void iw_close(struct ur_lane *l)
 {
 	ur_iwarp_destroy(l->iw->w);
 	ur_tcp_fini(&l->iw->tcp);
+	free(l->iw->faults);
 	free(l->iw);
 	l->iw = NULL;
 }
@@ -117,7 +119,9 @@ static void transmit(struct ur_iw_lane *iw, struct ur_qp *qp,
 	ssize_t len;
 
 	while ((n = ur_iwarp_tx_get(iw->w, qp, iov, UR_IW_TX_IOV, now_ns))) {
-		len = ur_tcp_write(&iw->tcp, &k->tcp, iov, n);
+		len = __builtin_expect(iw->faults != NULL, 0)
+			      ? ur_faulty_stream_write(k, iov, n)
+			      : ur_tcp_write(&iw->tcp, &k->tcp, iov, n);
 		if (len == -EFAULT) {
 			ur_iwarp_tx_fault(iw->w, qp, now_ns);
 			continue;
@@ -191,7 +195,9 @@ static bool read_conn(struct ur_iw_lane *iw, struct ur_iw_link *k)
 		return false;
 	for (uint32_t i = 0; i < n; i++)
 		want += (uint32_t)iov[i].iov_len;
-	len = ur_tcp_read(&iw->tcp, &k->tcp, iov, n);
+	len = __builtin_expect(iw->faults != NULL, 0)
+		      ? ur_faulty_stream_read(k, iov, n)
+		      : ur_tcp_read(&iw->tcp, &k->tcp, iov, n);
 	if (len == -EAGAIN)
 		return false;
 	if (iw->now_ns == 0)
@@ -306,6 +312,7 @@ static int iw_step(struct ur_lane *l, uint64_t now_ns)
 
 	if (iw->starved_check_ns != UR_NEVER)
 		retry_starved(iw, now_ns);
+	ur_faulty_stream_retry(iw, now_ns);
 	n = read_some(l, now_ns);
 	respond(l, n, now_ns);
 	/* The hot connection could not rejoin the set: try again in a tick. */
@@ -321,7 +328,8 @@ static bool iw_quick_poll(struct ur_lane *l, uint64_t *now)
 	struct ur_tcp_conn *c;
 	struct ur_iw_link *k;
 
-	if (ur_lane_full_poll_is_due(l) || iw->starved_check_ns != UR_NEVER)
+	if (ur_lane_full_poll_is_due(l) || iw->starved_check_ns != UR_NEVER ||
+	    iw->faults)
 		return false;
 	c = ur_tcp_hot(&iw->tcp);
 	if (!c)
@@ -348,8 +356,12 @@ static uint64_t iw_deadline(const struct ur_lane *l)
 	uint64_t a = ur_iwarp_deadline(l->iw->w);
 	uint64_t b = ur_iw_linger_deadline(l->iw);
 
+	uint64_t c = ur_faulty_stream_deadline(l->iw);
+
 	if (l->iw->starved_check_ns < a)
 		a = l->iw->starved_check_ns;
+	if (c < a)
+		a = c;
 	return a < b ? a : b;
 }
 

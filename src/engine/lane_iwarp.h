@@ -14,6 +14,12 @@ enum ur_iw_link_state {
 	UR_IW_DEAD,
 };
 
+/* Of what is read or written next (faulty_stream.c). */
+struct ur_iw_hold {
+	uint64_t until_ns;
+	bool is_late; /* it has been held by a delay */
+};
+
 struct ur_iw_link {
 	struct ur_tcp_conn tcp; /* OPEN, LINGER */
 	struct ur_list node;	/* in the lane's list of its state */
@@ -28,6 +34,7 @@ struct ur_iw_link {
 	uint64_t linger_until_ns;
 	struct ur_list starved; /* in ur_iw_lane.starved */
 	uint64_t starved_ns;	/* since when */
+	struct ur_iw_hold hold[2];
 };
 
 struct ur_iw_lane {
@@ -39,6 +46,7 @@ struct ur_iw_lane {
 	struct ur_list starved;	   /* OPEN, a message waits for a receive */
 	uint64_t starved_check_ns; /* when to check for receives; UR_NEVER */
 	uint64_t now_ns;	   /* of the round that reads */
+	struct ur_faulty_stream *faults; /* NULL: none in force */
 	uint8_t waste[4096];
 };
 
@@ -59,6 +67,9 @@ void ur_iw_linger_expire(struct ur_iw_lane *iw, uint64_t now_ns);
 /* capture.c: the first len bytes of the pieces were sent or received. */
 void ur_tap_stream(const struct ur_iw_link *k, const struct iovec *iov,
 		   uint32_t n, uint32_t len, bool sent);
+
+/* capture.c: the peer's address, as a GID. */
+void ur_tap_peer(const struct ur_iw_link *k, uint8_t addr[16]);
 
 /* lane_iwarp.c: sends what qp has, then shuts down or closes if it asks so. */
 void ur_iw_serve(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns);

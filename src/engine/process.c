@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "engine/capture.h"
+#include "engine/device_faults.h"
 #include "engine/faults.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
@@ -77,6 +78,7 @@ static void child_after_fork(void)
 	struct ur_client *client = atomic_load(&the_client);
 
 	after_fork();
+	ur_capture_child();
 	for (unsigned int k = 0; k < UR_MAX_DEVICES; k++) {
 		struct ur_adapter *a = ur_process_adapter(k);
 
@@ -86,7 +88,6 @@ static void child_after_fork(void)
 		inherited[k] = a;
 		atomic_store(&adapters[k], NULL);
 	}
-	ur_capture_child();
 	ur_recorder_child();
 	ur_publish_child();
 	ur_report_child();
@@ -128,6 +129,7 @@ static int make(const struct ur_dev_spec *spec)
 
 	if (err)
 		return err;
+	ur_device_faults_adapter(a);
 	atomic_store_explicit(&adapters[spec->index], a, memory_order_release);
 	err = ur_watcher_start();
 	if (err) {
@@ -186,6 +188,8 @@ int ur_process_client_open(struct ur_adapter *a)
 		if (!err)
 			ur_client_on_capture(client, ur_capture_begin,
 					     ur_capture_end);
+		if (!err)
+			ur_client_on_fault(client, ur_faults_order);
 		if (!err)
 			atomic_store_explicit(&the_client, client,
 					      memory_order_release);

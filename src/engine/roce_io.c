@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "engine/capture.h"
+#include "engine/faulty_link.h"
 #include "engine/hooks.h"
 #include "engine/shm_peers.h"
 #include "ports/port.h"
@@ -82,7 +83,8 @@ bool ur_roce_io_send(struct ur_lane *l, uint64_t now_ns)
 			l->retry_ns = now_ns + RETRY_SEND_NS;
 			break;
 		}
-		if (__builtin_expect(l->tap != NULL, 0))
+		if (__builtin_expect(l->tap != NULL, 0) &&
+		    !ur_faulty_link_is(l->link))
 			ur_tap_burst(l->tap, t, err);
 		if (err)
 			ur_debug("lane %u: burst of %u x %u bytes: %s", l->id,

@@ -29,6 +29,7 @@ enum {
 };
 
 static int wake_fd = -1; /* written before the thread starts */
+static _Atomic bool looks_again;
 
 /* What the last reading of the device's addresses has changed. */
 static void report(struct ur_adapter *a)
@@ -62,6 +63,20 @@ static void follow(struct ur_adapter *a, int fd)
 {
 	ur_dev_watch_read(&a->dev, fd);
 	report(a);
+}
+
+static void look_again(void)
+{
+	if (!atomic_exchange(&looks_again, false))
+		return;
+	for (unsigned int k = 0; k < UR_MAX_DEVICES; k++) {
+		struct ur_adapter *a = ur_process_adapter(k);
+
+		if (!a)
+			continue;
+		(void)ur_dev_refresh(&a->dev);
+		report(a);
+	}
 }
 
 /* What has its time: milliseconds until the next, -1: none. */
@@ -117,6 +132,7 @@ static void *watcher_main(void *arg)
 					 POLLIN, 0 };
 
 		open_netlink(nl, tried);
+		look_again();
 		for (unsigned int k = 0; k < UR_MAX_DEVICES; k++)
 			fds[FD_NETLINK + k] =
 				(struct pollfd){ nl[k], POLLIN, 0 };
@@ -133,6 +149,13 @@ static void *watcher_main(void *arg)
 void ur_watcher_wake(void)
 {
 	ur_event_signal(wake_fd);
+}
+
+void ur_watcher_look(void)
+{
+	atomic_store(&looks_again, true);
+	if (wake_fd >= 0)
+		ur_watcher_wake();
 }
 
 void ur_watcher_abandon(void)

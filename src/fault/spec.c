@@ -12,12 +12,11 @@
 #include "wire/bth.h"
 
 #define TOKEN	  48u
-#define FILE_MAX  65536u
 #define MAX_TIME  (24ull * 3600 * 1000000000u)
 #define MAX_COUNT 1000000000000ull
 
-/* What a fault has behind its "=". */
-enum value { SHARE, TIME, BITS, NAK, VERB };
+/* What a fault has behind its "="; of a device, and alone: nothing. */
+enum value { SHARE, TIME, BITS, NAK, VERB, DEVICE, ALONE };
 
 static const struct kind {
 	const char *name;
@@ -26,8 +25,12 @@ static const struct kind {
 	uint8_t classes;    /* that it can act on */
 } kinds[UR_FAULT_KINDS] = {
 	[UR_FAULT_DROP] = { "drop", SHARE, 3, UR_FAULT_ALL },
+	[UR_FAULT_LOST_ACK] = { "lost-ack", SHARE, UR_FAULT_IN, UR_FAULT_ACK },
+	[UR_FAULT_PORT_DOWN] = { "port-down", DEVICE, 3, UR_FAULT_ALL },
+	[UR_FAULT_NO_ADDRESS] = { "no-address", DEVICE, 3, UR_FAULT_ALL },
 	[UR_FAULT_PARTITION] = { "partition", SHARE, 3, UR_FAULT_ALL },
 	[UR_FAULT_CORRUPT] = { "corrupt", SHARE, 3, UR_FAULT_ALL },
+	[UR_FAULT_RESET] = { "reset", SHARE, 3, 0 },
 	[UR_FAULT_RNR] = { "rnr", SHARE, UR_FAULT_IN, UR_FAULT_ACK },
 	[UR_FAULT_NAK] = { "nak", NAK, UR_FAULT_IN, UR_FAULT_ACK },
 	[UR_FAULT_DUPLICATE] = { "duplicate", SHARE, 3, UR_FAULT_ALL },
@@ -38,6 +41,9 @@ static const struct kind {
 	[UR_FAULT_SLOW] = { "slow", TIME, 3, UR_FAULT_ALL },
 	[UR_FAULT_KILL] = { "kill", SHARE, 3, UR_FAULT_ALL },
 	[UR_FAULT_FAIL] = { "fail", VERB, 0, 0 },
+	[UR_FAULT_REMOVE] = { "remove", DEVICE, 0, 0 },
+	[UR_FAULT_OVERRUN] = { "overrun", DEVICE, 0, 0 },
+	[UR_FAULT_KILL_URNICD] = { "kill-urnicd", ALONE, 0, 0 },
 };
 
 struct word {
@@ -278,20 +284,60 @@ static bool error(struct in *in, struct ur_fault_rule *r, const char *t)
 	return true;
 }
 
+/* What a fault acts on, by which it can be restricted. */
+enum object { PACKETS = 1, CALLS = 2, DEVICES = 4 };
+
+static uint8_t object_of(const struct ur_fault_rule *r)
+{
+	switch (kinds[r->kind].value) {
+	case SHARE:
+	case TIME:
+	case BITS:
+	case NAK:
+		return PACKETS;
+	case VERB:
+		return CALLS;
+	case DEVICE:
+		return DEVICES;
+	case ALONE:
+		break;
+	}
+	return 0;
+}
+
 static const struct {
 	const char *name;
 	bool (*parse)(struct in *in, struct ur_fault_rule *r, const char *t);
-	bool packets; /* of faults of packets, else of failing verbs */
+	uint8_t objects;
 } named[] = {
-	{ "peer=", peer, true },
-	{ "qp=", qpn, true },
-	{ "device=", device, true },
-	{ "errno=", error, false },
+	{ "peer=", peer, PACKETS },
+	{ "qp=", qpn, PACKETS },
+	{ "device=", device, PACKETS | DEVICES },
+	{ "errno=", error, CALLS },
 };
+
+static const char *filters_of(const struct ur_fault_rule *r)
+{
+	switch (object_of(r)) {
+	case PACKETS:
+		return kinds[r->kind].classes == UR_FAULT_ALL
+			       ? "in, out, send, write, read, atomic, request, "
+				 "response, ack, peer=, qp=, device="
+		       : kinds[r->kind].classes
+			       ? "in, out, ack, peer=, qp=, device="
+			       : "in, out, peer=, qp=, device=";
+	case CALLS:
+		return "errno=NAME";
+	case DEVICES:
+		return "device=NAME";
+	default:
+		return "nothing does";
+	}
+}
 
 static bool filter(struct in *in, struct ur_fault_rule *r)
 {
-	bool packets = ur_fault_is_of_packets(r->kind);
+	bool packets = object_of(r) == PACKETS;
 	char t[TOKEN];
 	const struct word *w;
 
@@ -300,7 +346,7 @@ static bool filter(struct in *in, struct ur_fault_rule *r)
 		size_t n = strlen(named[i].name);
 
 		if (!strncmp(t, named[i].name, n) &&
-		    named[i].packets == packets)
+		    (named[i].objects & object_of(r)))
 			return named[i].parse(in, r, t + n);
 	}
 	w = packets ? find(directions, t) : NULL;
@@ -314,12 +360,7 @@ static bool filter(struct in *in, struct ur_fault_rule *r)
 		return true;
 	}
 	return wrong(in, "\"/%s\" does not select what %s acts on: %s", t,
-		     kinds[r->kind].name,
-		     !packets ? "errno=NAME"
-		     : kinds[r->kind].classes == UR_FAULT_ALL
-			     ? "in, out, send, write, read, atomic, request, "
-			       "response, ack, peer=, qp=, device="
-			     : "in, out, ack, peer=, qp=, device=");
+		     kinds[r->kind].name, filters_of(r));
 }
 
 static bool value(struct in *in, struct ur_fault_rule *r)
@@ -344,9 +385,11 @@ static bool value(struct in *in, struct ur_fault_rule *r)
 		r->error = verb_errors[n];
 		return true;
 	case SHARE:
+	case DEVICE:
+	case ALONE:
 		break;
 	}
-	return false;
+	return wrong(in, "%s has no value", kinds[r->kind].name);
 }
 
 static bool kind_of(struct in *in, const char *name, uint8_t *kind)
@@ -374,6 +417,11 @@ static bool parts(struct in *in, struct ur_fault_rule *r)
 		if (!c || c == ',')
 			return true;
 		in->at++;
+		if (c != '/' && !(object_of(r) & (PACKETS | CALLS)))
+			return wrong(in,
+				     "%s is in force or not: \"%c\" is for "
+				     "other faults",
+				     kinds[r->kind].name, c);
 		ok = c == '@'	? share(in, r)
 		     : c == ':' ? nth(in, r)
 				: filter(in, r);
@@ -397,7 +445,7 @@ static bool rule(struct in *in, struct ur_fault_rule *r)
 		in->at++;
 		if (!value(in, r))
 			return false;
-	} else if (k->value != SHARE) {
+	} else if (k->value != SHARE && k->value < DEVICE) {
 		return wrong(in, "%s needs a value, as in %s=%s", k->name,
 			     k->name,
 			     k->value == TIME	? "1ms"
@@ -531,10 +579,10 @@ static bool parse_file(struct ur_fault_scenario *s, const char *path,
 
 	if (!f)
 		return wrong(&in, "%.200s: %s", path, strerror(errno));
-	text = malloc(FILE_MAX);
-	n = text ? fread(text, 1, FILE_MAX, f) : FILE_MAX;
+	text = malloc(UR_FAULT_ORDER);
+	n = text ? fread(text, 1, UR_FAULT_ORDER, f) : UR_FAULT_ORDER;
 	fclose(f);
-	if (n == FILE_MAX) {
+	if (n == UR_FAULT_ORDER) {
 		free(text);
 		return wrong(&in, "%.200s is too long", path);
 	}

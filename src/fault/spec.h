@@ -9,7 +9,8 @@
  *            "device=" NAME | "errno=" NAME
  *
  * A fault without a value of its own takes a SHARE for it: "drop=1%" is
- * "drop@1%".
+ * "drop@1%".  Those of a device, and of urnicd, are in force or not, without value
+ * and SHARE.
  */
 #ifndef UR_FAULT_SPEC_H
 #define UR_FAULT_SPEC_H
@@ -21,12 +22,17 @@
 #define UR_FAULT_TEXT	 1024u /* of a SPEC, with its NUL */
 #define UR_FAULT_STEPS	 64u   /* lines of a scenario */
 #define UR_FAULT_WHY_LEN 320u
+#define UR_FAULT_ORDER	 65536u /* bytes of a scenario that a tool sends */
 #define UR_FAULT_MILLION 1000000u
 
 enum ur_fault_kind {
 	UR_FAULT_DROP,
+	UR_FAULT_LOST_ACK,
 	UR_FAULT_PARTITION,
+	UR_FAULT_PORT_DOWN,
+	UR_FAULT_NO_ADDRESS,
 	UR_FAULT_CORRUPT,
+	UR_FAULT_RESET, /* of a TCP stream */
 	UR_FAULT_RNR,
 	UR_FAULT_NAK,
 	UR_FAULT_DUPLICATE,
@@ -36,7 +42,10 @@ enum ur_fault_kind {
 	UR_FAULT_RATE,
 	UR_FAULT_SLOW,
 	UR_FAULT_KILL,
-	UR_FAULT_FAIL,
+	UR_FAULT_FAIL, /* from here on none acts on packets */
+	UR_FAULT_REMOVE,
+	UR_FAULT_OVERRUN,
+	UR_FAULT_KILL_URNICD,
 	UR_FAULT_KINDS,
 };
 

@@ -47,6 +47,13 @@ bool ur_fault_is_due(struct ur_fault_set *s, uint32_t rule, uint32_t stream,
 	return true;
 }
 
+void ur_fault_count(struct ur_fault_set *s, uint32_t rule)
+{
+	atomic_fetch_add(&s->count[rule].seen, 1);
+	atomic_fetch_add(&s->count[rule].done, 1);
+	atomic_fetch_add(&ur_fault_done[s->spec.rule[rule].kind], 1);
+}
+
 int ur_fault_call_slow(enum ur_fault_verb verb)
 {
 	struct ur_fault_set *s =

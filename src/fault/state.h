@@ -35,6 +35,9 @@ struct ur_fault_set *ur_fault_set_new(const struct ur_fault_spec *spec);
 bool ur_fault_is_due(struct ur_fault_set *s, uint32_t rule, uint32_t stream,
 		     uint64_t number);
 
+/* The rule was injected once; for what is no packet and no call. */
+void ur_fault_count(struct ur_fault_set *s, uint32_t rule);
+
 /* 0, or -errno: this call of the verb is to fail with it. */
 int ur_fault_call_slow(enum ur_fault_verb verb);
 

@@ -244,7 +244,9 @@ struct ur_rqp {
 	struct ur_requester req;
 	struct ur_responder rsp;
 	struct ur_shm_qp *shm; /* shm/'s part; NULL: never had a channel */
-	bool wire_only;	       /* had a second path, so it uses no channel */
+	uint8_t wire_only;     /* why it uses no channel: */
+#define UR_WIRE_PATHS  1u      /* it had a second path */
+#define UR_WIRE_FAULTS 2u      /* ur_shm_pause() */
 	struct ur_delegation *delegation; /* NULL: not shared */
 	/* dc.h: of an initiator; of a target's responder; else NULL */
 	struct ur_dci *dci;
@@ -281,6 +283,7 @@ struct ur_roce {
 	void *want_arg;
 	struct ur_export *export;
 	struct ur_shm *shm;	  /* shm/'s part of the lane */
+	bool shm_paused;	  /* ur_shm_pause() */
 	const struct ur_tap *tap; /* of shared memory; NULL: no capture */
 	struct ur_rng rng;
 	struct ur_rqp **qps; /* by index */

@@ -153,7 +153,7 @@ static void reset(struct ur_rqp *q)
 	ur_shm_stop(q);
 	if (q->delegation)
 		ur_delegation_stop(q);
-	q->wire_only = false;
+	q->wire_only &= (uint8_t)~UR_WIRE_PATHS;
 	path_drop(q);
 	ur_mig_reset(q);
 	ur_tm_reset(q);
@@ -377,7 +377,7 @@ int ur_roce_qp_modify(struct ur_roce *r, struct ur_qp *qp,
 	}
 	take_attrs(&qp->attr, attr, mask);
 	if (mask & UR_QP_ALT_PATH)
-		q->wire_only = true;
+		q->wire_only |= UR_WIRE_PATHS;
 	ur_shm_export_qp(q);
 	enter(q, from, to);
 	if (mask & UR_QP_PATH_MIG_STATE)
@@ -433,6 +433,7 @@ struct ur_rqp *ur_rqp_new(struct ur_roce *r, struct ur_qp *qp)
 	q->qp = qp;
 	q->r = r;
 	q->mtu = 4096;
+	q->wire_only = r->shm_paused ? UR_WIRE_FAULTS : 0;
 	ur_list_init(&q->sending);
 	ur_list_init(&q->acking);
 	ur_list_init(&q->rndv);

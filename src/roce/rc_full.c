@@ -63,7 +63,8 @@ void ur_roce_qp_fill(struct ur_qp *qp, uint32_t mtu)
 /* An alternate path is known to carry the path MTU only. */
 static bool is_off(const struct ur_rqp *q)
 {
-	return !q->full.max || q->peer != UR_PEER_URNIC || q->wire_only;
+	return !q->full.max || q->peer != UR_PEER_URNIC ||
+	       (q->wire_only & UR_WIRE_PATHS);
 }
 
 bool ur_full_is_agreed(const struct ur_rqp *q)

@@ -18,7 +18,7 @@ void ur_shm_export_qp(struct ur_rqp *q)
 {
 	uint32_t access = q->qp->attr.access;
 
-	if (!q->shm || !q->shm->serves || q->r->tap)
+	if (!q->shm || !q->shm->serves || q->r->tap || q->r->shm_paused)
 		return;
 	/* The first request in RTR raises an event, so it has to come here. */
 	if (ur_rqp_state(q) == UR_QPS_RTR && !q->rsp.comm_est)
@@ -76,7 +76,7 @@ void ur_shm_take_ask(struct ur_rqp *q, const struct ur_desc *c)
 	if (c->body.index != q->qp->attr.rq_psn)
 		return;
 	ur_shm_resp_stop(q);
-	if (!make_places(q))
+	if (q->r->shm_paused || !make_places(q))
 		return;
 	n->serves_epoch = (uint8_t)(c->to >> UR_SHM_EPOCH_SHIFT);
 	n->done = 0;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "shm/export.h"
 #include "shm/internal.h"
 
 #define BUDGET 64u /* descriptors of a channel per turn */
@@ -250,6 +251,8 @@ static const char *why_not(const struct ur_rqp *q)
 		return "the peer is on another host";
 	if (ur_tm_is_on(q))
 		return "tag matching uses packets";
+	if (q->r->shm_paused)
+		return "faults of packets are in force";
 	return NULL;
 }
 
@@ -361,6 +364,45 @@ void ur_shm_stop(struct ur_rqp *q)
 	ur_list_del(&n->more);
 	ur_list_del(&n->node);
 	n->peer = NULL;
+}
+
+/* The requester asks again when the wire has done what is refused, and gets no answer
+ * before HELLO says that the pause is over. */
+static void pause_qp(struct ur_rqp *q, bool paused)
+{
+	struct ur_shm_qp *n = q->shm;
+
+	if (!paused) {
+		ur_shm_export_qp(q);
+		if (q->qp->type == UR_QPT_RC && connects(ur_rqp_state(q)))
+			ur_shm_send_due(q, UR_SHM_DUE_HELLO);
+		return;
+	}
+	ur_export_qp_set(q->r->export, q->qp->qpn, q->qp->pd, 0,
+			 q->qp->attr.dest_qpn, false);
+	if (!n->serves || q->qp->type != UR_QPT_RC)
+		return;
+	n->in_message = false;
+	n->rndv_failed = false;
+	ur_shm_send_due(q, UR_SHM_DUE_REFUSED);
+}
+
+void ur_shm_pause(struct ur_roce *r, bool paused)
+{
+	if (r->shm_paused == paused)
+		return;
+	r->shm_paused = paused;
+	for (uint32_t i = 0; i < 1u << UR_SLOT_SHIFT; i++) {
+		struct ur_rqp *q = r->qps[i];
+
+		if (!q)
+			continue;
+		q->wire_only &= (uint8_t)~UR_WIRE_FAULTS;
+		q->wire_only |= paused ? UR_WIRE_FAULTS : 0;
+		if (ur_shm_peer_of(q) && q->qp->type != UR_QPT_UD)
+			pause_qp(q, paused);
+	}
+	ur_shm_signal(r);
 }
 
 void ur_shm_open(struct ur_roce *r, struct ur_shm_peer *p)

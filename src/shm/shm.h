@@ -172,6 +172,15 @@ void ur_shm_link_empty(struct ur_roce *r);
 /* Capture what goes through shared memory; NULL: no more.  *tap stays the
  * caller's. */
 void ur_shm_set_tap(struct ur_roce *r, const struct ur_tap *tap);
+/* In a child of fork(): no more, and touch nothing else. */
+void ur_shm_drop_tap(struct ur_roce *r);
+
+/*
+ * RC requests of both directions go as packets, while it is paused: ours as soon as
+ * none is outstanding, the peers' since they are refused.  Of UC and UD only what we
+ * send does; a peer of this host goes on in its channel.
+ */
+void ur_shm_pause(struct ur_roce *r, bool paused);
 
 /* Is there any channel? */
 bool ur_shm_any(const struct ur_roce *r);

@@ -317,6 +317,11 @@ void ur_shm_tap_direct(const struct ur_rqp *q, const struct ur_swqe *w)
 	put_data(q, w, answer);
 }
 
+void ur_shm_drop_tap(struct ur_roce *r)
+{
+	r->tap = NULL;
+}
+
 void ur_shm_set_tap(struct ur_roce *r, const struct ur_tap *tap)
 {
 	r->tap = tap;

@@ -76,7 +76,7 @@ struct ur_shm_peer *ur_shm_ud_peer(struct ur_rqp *q, const struct ur_swqe *w)
 	struct ur_shm_qp *n;
 
 	if (!w->wr.ud.av.is_local || w->wr.ud.dqpn == UR_QPN_MULTICAST ||
-	    q->qp->attr.rate_limit)
+	    q->qp->attr.rate_limit || q->wire_only)
 		return NULL;
 	if (p && p->slot == slot && !p->broken)
 		return p;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Captures (core/capture.h): passes a tool's ring to a process of its user, or
+ * What tools send to processes.  Captures (core/capture.h): passes a tool's ring to a process of its user, or
  * root's to any, and says to the process when the tool has gone.  The packets do
- * not come here.
+ * not come here.  Faults: passes the socket on which the tool and the process speak.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -21,13 +21,20 @@ static struct ur_session *find(const struct ur_server *s, uint32_t id)
 	return NULL;
 }
 
+/* May the tool act on that process? */
 static int check(const struct ur_session *tool, const struct ur_session *ses)
 {
 	if (!ses)
 		return ESRCH;
-	if (tool->uid != ses->uid && tool->uid != 0)
-		return EPERM;
-	return ses->captor && ses->captor != tool ? EBUSY : 0;
+	return tool->uid != ses->uid && tool->uid != 0 ? EPERM : 0;
+}
+
+static int check_captor(const struct ur_session *tool,
+			const struct ur_session *ses)
+{
+	int err = check(tool, ses);
+
+	return !err && ses->captor && ses->captor != tool ? EBUSY : err;
 }
 
 static void tell(struct ur_server *s, struct ur_session *ses, const int *fd,
@@ -44,7 +51,7 @@ void ur_captures_ask(struct ur_server *s, struct ur_session *tool,
 	struct ur_session *ses = find(s, m->id);
 	struct ur_ipc_msg out = { .type = UR_IPC_CAPTURED,
 				  .seq = m->seq,
-				  .error = (uint16_t)check(tool, ses) };
+				  .error = (uint16_t)check_captor(tool, ses) };
 
 	if (!out.error) {
 		ses->captor = fds[0] >= 0 ? tool : NULL;
@@ -64,4 +71,18 @@ void ur_captures_forget(struct ur_server *s, const struct ur_session *tool)
 		ses->captor = NULL;
 		tell(s, ses, NULL, 0);
 	}
+}
+
+void ur_faults_ask(struct ur_server *s, struct ur_session *tool,
+		   const struct ur_ipc_msg *m, int *fds)
+{
+	const struct ur_ipc_msg fault = { .type = UR_IPC_FAULT };
+	struct ur_session *ses = find(s, m->id);
+	struct ur_ipc_msg out = { .type = UR_IPC_FAULTED,
+				  .seq = m->seq,
+				  .error = (uint16_t)check(tool, ses) };
+
+	if (!out.error)
+		ur_session_send(s, ses, &fault, fds, 1);
+	ur_session_send(s, tool, &out, NULL, 0);
 }

@@ -321,7 +321,7 @@ uint64_t ur_exits_deadline(const struct ur_server *s);
 /* records.c: flight recorders */
 ur_message_fn ur_records_take, ur_records_next;
 /* captures.c.  _forget: that tool has gone. */
-ur_message_fn ur_captures_ask;
+ur_message_fn ur_captures_ask, ur_faults_ask;
 void ur_captures_forget(struct ur_server *s, const struct ur_session *tool);
 
 /* The session ends: its file is taken. */

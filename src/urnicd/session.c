@@ -199,6 +199,7 @@ static const struct {
 	[UR_IPC_RECORD] = { UR_IPC_ROLE_CLIENT, ur_records_take },
 	[UR_IPC_RECORD_NEXT] = { UR_IPC_ROLE_TOOL, ur_records_next },
 	[UR_IPC_CAPTURE] = { UR_IPC_ROLE_TOOL, ur_captures_ask },
+	[UR_IPC_FAULT] = { UR_IPC_ROLE_TOOL, ur_faults_ask },
 	[UR_IPC_PEER] = { UR_IPC_ROLE_CLIENT, ur_peers_pass },
 	[UR_IPC_RING_GET] = { UR_IPC_ROLE_CLIENT, ur_port_ring },
 	[UR_IPC_TCP_RING_GET] = { UR_IPC_ROLE_CLIENT, ur_tcp_ring },

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""urnic run --fault: each fault is seen by the program, and counted."""
+"""urnic run --fault, urnic fault: each fault is seen by the program, and counted."""
 
+import json
 import os
 import re
 import signal
@@ -9,12 +10,14 @@ import tempfile
 import time
 
 from harness.env import Case, Failure
+from life.life import json_values, known, start
+from life.watch import has_uid, rows, tool as on_client, until
 
 
 def done(text):
     """What the log says was injected, by kind."""
     return {k: int(n)
-            for k, n in re.findall(r'fault: (\w+): (\d+) injected', text)}
+            for k, n in re.findall(r'fault: ([-\w]+): (\d+) injected', text)}
 
 
 def faulty(env, spec, argv):
@@ -187,7 +190,239 @@ def chaos_interrupted(env):
         gone(pid)
 
 
+def stream(spec, *kinds, good=True, lines=None):
+    """rping on iWARP, whose client has faults of its TCP stream."""
+    def run(env):
+        port = env.port()
+        base = ['env', 'URNIC_RDMACM_DEVICE=urniw0', 'rping', '-V', '-C',
+                '200', '-p', port, '-a', env.a.ip4]
+        with tempfile.NamedTemporaryFile('w') as f:
+            f.write(lines or '')
+            f.flush()
+            os.chmod(f.name, 0o644)
+            s, c = env.pair(base + ['-s'],
+                            faulty(env, spec or '@' + f.name, base + ['-c']),
+                            port=port, timeout=60, wait=False)
+            code = c.wait(60)
+        n = done(c.text())
+        # rping ends with 0 when it is disconnected, too.
+        if set(n) != set(kinds) or code or s.wait(20) or \
+                good == bool(re.search('wait for .* state', c.text())):
+            raise Failure(f'{n} {s.describe()} {c.describe()}')
+        s.end()
+        c.end()
+    return run
+
+
+# --- running processes ---
+
+def path_of(env, pid):
+    return {r['path'] for r in rows(env, '-v', 'qps', '-p', pid)}
+
+
+def in_force(env, pid):
+    """What urnic show --json has of a process, as urnic fault prints it."""
+    doc = json.loads(on_client(env, 'fault', '--json', pid).stdout)
+    if doc['schema'] != 1 or len(doc['processes']) != 1:
+        raise Failure(f'{doc}')
+    return doc['processes'][0]['faults']
+
+
+def counted_by(env, pid, fault):
+    """Faults injected by that rule, once there are some."""
+    for r in in_force(env, pid)['rules']:
+        if r['fault'] == fault:
+            return r['done']
+    raise Failure(f'{fault} is not in force: {in_force(env, pid)}')
+
+
+def running(env):
+    """A stream through shared memory, which compares each byte, gets faults on
+    either side and loses them again."""
+    s, c = start(env, 'stream', '-n 0')
+    c.wait_text('running', 20)
+    until('shared memory', lambda: path_of(env, c.leaf()) == {'direct'})
+    for p in (c, s):
+        pid = p.leaf()
+        said = on_client(env, 'fault', pid, 'drop=1%,seed=7').stdout
+        if said != f'process {pid} (stream): drop=1%,seed=7\n':
+            raise Failure(said)
+        until('drops', lambda: counted_by(env, pid, 'drop=1%') > 20)
+        if path_of(env, c.leaf()) != {'sockets'}:
+            raise Failure(f'still there: {path_of(env, c.leaf())}')
+        on_client(env, 'fault', pid, '--clear')
+        if in_force(env, pid)['spec'] != 'none':
+            raise Failure(f'{in_force(env, pid)}')
+        until('shared memory', lambda: path_of(env, c.leaf()) == {'direct'})
+    if not c.running():
+        raise Failure(c.describe())
+    s.end()
+    c.end()
+
+
+def verified(env):
+    """Requests of all kinds and both directions, while faults come and go."""
+    s, c = start(env, 'verify', '-s 20000 -n 4000')
+    pids = [p.leaf() for p in (s, c)]
+    n = 0
+    while c.running() and s.running():
+        for pid in pids:
+            p = subprocess.run(
+                env.b.wrap([env.urnic, 'fault', str(pid)]
+                           + (['--clear'] if n & 2 else
+                              [f'drop=0.5%,reorder=1%,seed={n}'])),
+                capture_output=True, text=True, check=False, timeout=60)
+            n += p.returncode == 0
+    if c.wait(60) or s.wait(60):
+        raise Failure(s.describe() + c.describe())
+    if n < 4:
+        raise Failure(f'{n} orders')
+
+
+def restricted(env):
+    """To a device, a peer, the lines of a file."""
+    s, c = start(env, 'stream', '-n 0', wire=True)
+    c.wait_text('running', 20)
+    pid = c.leaf()
+    with tempfile.NamedTemporaryFile('w') as f:
+        f.write('0 delay=10us,seed=1\n50ms drop=3\n')
+        f.flush()
+        os.chmod(f.name, 0o644)
+        said = on_client(env, 'fault', pid, '@' + f.name).stdout
+    if 'process' not in said or '\n0 delay=10us,seed=1\n50000000ns drop=3,' \
+            not in said:
+        raise Failure(said)
+    until('the second line', lambda: in_force(env, pid)['done']['drop'] == 3)
+    said = on_client(env, 'fault', '--device', 'urnic0', '--peer', env.a.ip4,
+                     'drop=2,seed=1').stdout
+    rule = f'drop=2/device=urnic0/peer={env.a.ip4}'
+    if f'process {pid} (stream): {rule},seed=1\n' not in said:
+        raise Failure(said)
+    until('drops', lambda: counted_by(env, pid, rule) == 2)
+    on_client(env, 'fault', pid, '--device', 'other', '--peer', '192.0.2.77',
+              'drop=100%')
+    time.sleep(.1)
+    if in_force(env, pid)['rules'][0]['seen']:
+        raise Failure(f'{in_force(env, pid)}')
+    shown = on_client(env, 'fault').stdout
+    if 'drop=100%/device=other/peer=192.0.2.77' not in shown or \
+            ' 0 of 0\n' not in shown:
+        raise Failure(shown)
+    on_client(env, 'fault', '--clear')
+    if in_force(env, pid)['spec'] != 'none' or not c.running():
+        raise Failure(f'{in_force(env, pid)}')
+    s.end()
+    c.end()
+
+
+def device_states(env):
+    """The events of a port, its addresses and the device, as they go and come."""
+    w = env.run(env.b, env.prog('async'))
+    w.wait_text('ready', 20)
+    pid = w.leaf()
+    for fault, event, back in (('port-down', 'port error', 'port active'),
+                               ('no-address', 'GID table change',
+                                'GID table change'),
+                               ('remove', 'device fatal', None)):
+        seen = len(w.text())
+        on_client(env, 'fault', pid, fault)
+        until(event, lambda: event in w.text()[seen:])
+        if bool(counted_by(env, pid, fault)) != (fault == 'remove'):
+            raise Failure(f'{in_force(env, pid)}')
+        seen = len(w.text())
+        on_client(env, 'fault', pid, '--clear')
+        if back:
+            until(back, lambda: back in w.text()[seen:])
+    w.end()
+
+
+def port_down(env):
+    """No packet passes either."""
+    s, c = start(env, 'stream', '-n 0')
+    c.wait_text('running', 20)
+    on_client(env, 'fault', '--device', 'urnic0', 'port-down')
+    if c.wait(60) != 3 or 'error 12 ' not in c.text():
+        raise Failure(c.describe())
+    s.end()
+    c.end()
+
+
+def overrun(env):
+    s, c = start(env, 'stream', '-n 0')
+    c.wait_text('running', 20)
+    pid = c.leaf()
+    on_client(env, 'fault', pid, 'overrun')
+
+    def failed():
+        doc = json.loads(on_client(env, 'show', '--json').stdout)
+        report = next(p['report'] for p in doc['processes']
+                      if p['pid'] == pid)
+        return 'ERR' in set(json_values(report, 'state')) and \
+            True in set(json_values(report, 'overrun'))
+    until('an overrun', failed)
+    if counted_by(env, pid, 'overrun') != 1:
+        raise Failure(f'{in_force(env, pid)}')
+    s.end()
+    c.end()
+
+
+def daemon_killed(env):
+    """Programs go on, and start the next one."""
+    s, c = start(env, 'stream', '-n 0')
+    c.wait_text('running', 20)
+    pid = c.leaf()
+
+    def daemon():
+        return json.loads(on_client(env, 'show', '--json').stdout)['daemon']
+    before = daemon()['pid']
+    on_client(env, 'fault', pid, 'kill-urnicd')
+    until('another urnicd', lambda: (daemon() or {'pid': before})['pid']
+          != before and pid in known(env, env.b))
+    if in_force(env, pid)['done']['kill-urnicd'] != 1 or not c.running():
+        raise Failure(f'{in_force(env, pid)} {c.describe()}')
+    s.end()
+    c.end()
+
+
+def not_given(env):
+    """Each reason in one line."""
+    s, c = start(env, 'stream', '-M idle')
+    pid = str(c.leaf())
+    c.wait_text('idle', 20)
+    for args, status, text in (
+            (['999999999', 'drop=1%'], 1, 'no process 999999999 uses urnic'),
+            (['999999999'], 1, 'no process 999999999 uses urnic'),
+            ([pid, 'dorp=1%'], 2, '"dorp" is no fault: drop,'),
+            ([pid, '@/nonexistent'], 2, '/nonexistent: No such file'),
+            (['drop=1%'], 2, '"drop=1%": in which process?'),
+            ([pid, 'drop=1%', 'x'], 2, 'no argument "x"'),
+            ([pid, '--clear', 'drop=1%'], 2, '--clear ends all faults'),
+            ([pid, '--device', 'd'], 2, 'which faults?'),
+            (['--peer', 'x', 'drop=1%'], 2, 'an address of IPv4 or IPv6'),
+            ([pid, '--peer', '::1', 'fail=reg_mr'], 2, '"/peer=::1" does not select what fail acts on'),
+            ([pid, '--json', 'drop=1%'], 2, '--json shows faults')):
+        p = on_client(env, 'fault', *args, want=status)
+        if text not in p.stderr or p.stderr.count('\n') != 1 or p.stdout:
+            raise Failure(f'{args}: {p}')
+    c.signal(signal.SIGSTOP)
+    p = on_client(env, 'fault', pid, 'drop=1%', want=1)
+    if 'does not answer (stopped?)' not in p.stderr:
+        raise Failure(f'{p}')
+    c.signal(signal.SIGCONT)
+    until('in force', lambda: in_force(env, pid)['spec'] != 'none')
+    if os.geteuid() == 0 and has_uid(65534):
+        p = subprocess.run(
+            env.b.wrap(['setpriv', '--reuid=65534', '--regid=65534',
+                        '--clear-groups', env.urnic, 'fault', pid, 'kill']),
+            capture_output=True, text=True, check=False)
+        if p.returncode != 1 or "it is another user's" not in p.stderr:
+            raise Failure(f'as another user: {p}')
+    s.end()
+    c.end()
+
+
 CASES = [
+    Case('running', running),
     Case('drop', repaired('drop=2%', 'drop')),
     Case('corrupt', repaired('corrupt=2%', 'corrupt')),
     Case('retries', cut_off),
@@ -195,6 +430,7 @@ CASES = [
 CASES += [Case(name, fn, far=False) for name, fn in (
     ('drop-count', counted),
     ('drop-acks', repaired('drop=10%/ack', 'drop')),
+    ('lost-ack', repaired('lost-ack=10%', 'lost-ack')),
     ('duplicate-reorder', repaired('duplicate=5%,reorder=5%', 'duplicate',
                                    'reorder')),
     ('delay-jitter', repaired('delay=100us,jitter=100us', 'delay', 'jitter')),
@@ -212,4 +448,20 @@ CASES += [Case(name, fn, far=False) for name, fn in (
     ('chaos-ends', chaos_ends),
     ('chaos-interrupted', chaos_interrupted),
     ('partition-heals', healed),
+    ('iwarp-late', stream('delay=100us@50%,jitter=100us,seed=7', 'delay',
+                          'jitter')),
+    ('iwarp-rate', stream('rate=100Mbit,slow=1ms@2%,seed=7', 'rate', 'slow')),
+    ('iwarp-corrupt', stream('corrupt:40/in', 'corrupt', good=False)),
+    ('iwarp-corrupt-sent', stream('corrupt:40/out', 'corrupt', good=False)),
+    ('iwarp-reset', stream('reset:40/out', 'reset', good=False)),
+    ('iwarp-reset-read', stream('reset:40/in', 'reset', good=False)),
+    ('iwarp-heals', stream('', 'partition', 'delay', lines=
+                           '0 delay=1ms\n50ms partition\n250ms none\n')),
+    ('verified', verified),
+    ('restricted', restricted),
+    ('not-given', not_given),
+    ('device-states', device_states),
+    ('port-down', port_down),
+    ('overrun', overrun),
+    ('daemon-killed', daemon_killed),
     ('wrong', wrong))]

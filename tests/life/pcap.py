@@ -9,6 +9,7 @@ import time
 
 from harness.env import Case, Failure
 from harness.proc import SLOW, Proc, Skip
+from life.watch import tool as on_client
 from netns import pcap
 
 FIELDS = ('infiniband.bth.opcode', 'infiniband.bth.psn', 'frame.len')
@@ -199,6 +200,35 @@ def lossy(env):
             raise Failure(f'no packet was sent again: {said}')
 
 
+def injected(env):
+    """A comment says what a fault did to a packet, also to one that was dropped."""
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, 'injected')
+        t = Transfer(env, False, ('-n', '20'))
+        try:
+            pid = t.client.leaf()
+            on_client(env, 'fault', pid, 'drop:9/out,drop:9/in,duplicate:20/in,'
+                      'delay=100us:30/out,reorder:40/in')
+            c = Capture(env, path, str(pid))
+            c.begun(env, pid)
+            t.go()
+            t.finish()
+            c.finish()
+        finally:
+            t.end()
+        check_frames(path)
+        said = [x[0] for x in fields(path, 'frame.comment',
+                                     only='frame.comment')]
+        for text, n in (('injected: dropped by fault', 2),
+                        ('injected: a second copy by fault', 1),
+                        ('injected: delayed by fault', 2)):
+            got = sum(x.startswith(text) for x in said)
+            if got != n:
+                raise Failure(f'{got} times "{text}": {said}')
+        if not any(x.startswith('retransmission') for x in said):
+            raise Failure(f'nothing was sent again: {said}')
+
+
 def by_qp(env):
     """Of two queue pairs the packets of one, in both directions."""
     with tempfile.TemporaryDirectory() as d:
@@ -310,6 +340,7 @@ def refusals(env):
 CASES = [
     Case('alike', alike, far=False),
     Case('by-qp', by_qp, far=False),
+    Case('injected', injected, far=False),
     Case('last', last, far=False),
     Case('killed-tool', killed_tool, far=False),
     Case('killed-program', killed_program, far=False),

@@ -16,7 +16,7 @@ import termios
 import time
 
 from harness.env import Case, Failure
-from harness.proc import SLOW
+from harness.proc import SLOW, Skip
 from life.life import start
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
@@ -232,6 +232,21 @@ def errors(env):
             raise Failure(f'as another user: {p}')
     s.end()
     c.end()
+
+
+def waits(env):
+    """Without urnicd top says so, and goes on."""
+    if os.geteuid():
+        raise Skip('a network namespace without urnicd needs root')
+    p = subprocess.run(['unshare', '-n', env.urnic, 'top', '-n', '2', '-d',
+                        '0.1'], capture_output=True, text=True, check=False)
+    if p.returncode or p.stderr.count('waiting for a program') != 1 or \
+            p.stdout.count('COMMAND') != 2:
+        raise Failure(f'{p}')
+    p = subprocess.run(['unshare', '-n', env.urnic, 'top', '-n', '1', '-p',
+                        '1'], capture_output=True, text=True, check=False)
+    if p.returncode != 1 or 'no urnicd runs' not in p.stderr:
+        raise Failure(f'{p}')
 
 
 def schema(env):
@@ -487,6 +502,7 @@ CASES = [
     Case('top-wire', top(True)),
     Case('killed', killed, far=False),
     Case('errors', errors, far=False),
+    Case('waits', waits, far=False),
     Case('metrics', metrics, far=False),
     Case('hostile', hostile, far=False),
     Case('terminal', terminal, far=False),

@@ -11,6 +11,8 @@ import time
 
 from harness.env import Case, built, finish, words
 from harness.proc import SLOW, Failure, Proc, Skip
+from life.pcap import Capture, check_frames, fields
+from life.watch import tool as on_client
 from netns import hostile, queues, sched
 from netns.config import File, device
 from netns.ports import PORT, Joined, Memif, Ring, Tap, Veth, address
@@ -500,6 +502,40 @@ def vanish(mode, kinds=('dpdk', 'dpdk'), lose=0, args=(), **link):
     return run
 
 
+def faults(*kinds):
+    """A capture of a port has right frames, and those that faults drop."""
+    def run(env):
+        with Joined(env, *kinds) as j, tempfile.TemporaryDirectory() as d:
+            tcp, path = env.port(), os.path.join(d, 'capture')
+            go = os.path.join(d, 'go')
+            base = [env.prog('captured'), '-g', 0, '-p', tcp, '-M', go,
+                    '-n', 3]
+            s = j.proc(0, *base)
+            s.wait_listen(tcp)
+            c = j.proc(1, *base, address(1))
+            try:
+                c.wait_text('qpn', 20)
+                s.wait_text('qpn', 20)
+                pid = str(c.leaf())
+                on_client(env, 'fault', pid, 'drop:9/out,drop:9/in')
+                tool = Capture(env, path, pid)
+                tool.begun(env, pid)
+                with open(go, 'w', encoding='ascii'):
+                    pass
+                finish(s, c, 60)
+                tool.finish()
+            finally:
+                s.end()
+                c.end()
+            check_frames(path)
+            said = [x[0] for x in fields(path, 'frame.comment',
+                                         only='frame.comment')]
+            if sum(x.startswith('injected: dropped by fault')
+                   for x in said) != 2 or 'retransmission' not in said:
+                raise Failure(f'{said}')
+    return run
+
+
 def with_queues(run, n):
     return lambda env: run(env, queues=n)
 
@@ -553,6 +589,8 @@ CASES = [
     Case('mtu-9000-memif', pingpong('rc', ('urnicd', 'urnicd'), 0,
                                     ('-n', 10, '-s', 1000000, '-m', 4096),
                                     mtu=9000, link=Memif), full=True),
+    Case('faults', faults('dpdk', 'dpdk')),
+    Case('faults-shared', faults('urnicd', 'urnicd')),
     Case('vlan', pingpong('rc', args=('-n', 10, '-s', 300000), vlan=77)),
     Case('vlan-sockets', pingpong('rc', ('sockets', 'urnicd'), 1,
                                   ('-n', 100, '-s', 10000), vlan=77),

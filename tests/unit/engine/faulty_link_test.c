@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/timer.h"
+#include "engine/capture.h"
 #include "engine/faults.h"
 #include "engine/faulty_link.h"
 #include "fault/state.h"
@@ -32,12 +33,24 @@ static struct {
 	uint32_t waiting_len;
 } under;
 static uint64_t wake_ns;
+static uint8_t marks[NOTED]; /* of what was recorded */
+static uint32_t nmarks;
 static struct ur_burst burst;
 static struct ur_fault_set *set;
 
 void ur_faults_wake_at(uint64_t at_ns)
 {
 	wake_ns = at_ns;
+}
+
+void ur_tap_injected(const struct ur_lane *l, const struct ur_rx *rx,
+		     uint8_t injected, bool sent)
+{
+	(void)l;
+	assert_true(sent || (injected & UR_CAP_INJ_DROPPED));
+	assert_true(rx->len <= LEN);
+	if (nmarks < NOTED)
+		marks[nmarks++] = injected;
 }
 
 static bool is_whole(const struct ur_burst *t)
@@ -120,9 +133,10 @@ static void begin(const char *text, uint32_t lane)
 	memset(&under, 0, sizeof(under));
 	under.link.ops = &ops;
 	wake_ns = UR_NEVER;
+	nmarks = 0;
 	put_in_force(text);
-	assert_int_equal(ur_faulty_link_install(&under.link, "urnic0", lane),
-			 0);
+	assert_int_equal(
+		ur_faulty_link_install(&under.link, "urnic0", lane, NULL), 0);
 	assert_true(ur_faulty_link_is(&under.link));
 }
 
@@ -165,6 +179,27 @@ static uint32_t receive(const uint8_t *p, uint32_t len)
 	under.waiting_len = len;
 	under.link.ops->recv(&under.link, on_packet, NULL);
 	return received;
+}
+
+/* A capture has each packet that is sent, and each one that is dropped. */
+static void test_packets_are_recorded(void **state)
+{
+	uint8_t p[LEN] = { UR_RC_SEND_ONLY };
+
+	(void)state;
+	begin("drop:1/out,duplicate:3,corrupt:2/out,delay=1ms:3/out", 0);
+	assert_int_equal(send_packets(4), 0);
+	assert_int_equal(nmarks, 5);
+	assert_int_equal(marks[0], UR_CAP_INJ_DROPPED);
+	assert_int_equal(marks[1], 0);
+	assert_int_equal(marks[2], UR_CAP_INJ_CORRUPT);
+	assert_int_equal(marks[3], UR_CAP_INJ_COPY | UR_CAP_INJ_LATE);
+	assert_int_equal(marks[4], UR_CAP_INJ_LATE);
+	put_in_force("drop");
+	assert_int_equal(receive(p, LEN), 0);
+	assert_int_equal(nmarks, 6);
+	assert_int_equal(marks[5], UR_CAP_INJ_DROPPED);
+	end();
 }
 
 static void test_packets_are_lost_until_faults_end(void **state)
@@ -298,6 +333,7 @@ static void test_a_seed_loses_the_same_packets(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_packets_are_recorded),
 		cmocka_unit_test(test_packets_are_lost_until_faults_end),
 		cmocka_unit_test(test_a_corrupt_packet_is_detected),
 		cmocka_unit_test(test_what_is_too_short_is_left_alone),

@@ -18,6 +18,11 @@
 static struct ur_fault_spec spec;
 static struct ur_fault_scenario scenario;
 
+#define ALL                                                                       \
+	"drop, lost-ack, partition, port-down, no-address, corrupt, reset, rnr, " \
+	"nak, duplicate, delay, jitter, reorder, rate, slow, kill, fail, "        \
+	"remove, overrun, kill-urnicd, seed, none"
+
 static const struct ur_fault_rule *good(const char *text)
 {
 	char why[UR_FAULT_WHY_LEN] = "";
@@ -101,6 +106,31 @@ static void test_filters(void **state)
 	bad("drop/qp=16777216", "qp=16777216: a queue pair number is needed");
 }
 
+static void test_devices(void **state)
+{
+	const struct ur_fault_rule *r = good("lost-ack=10%");
+
+	(void)state;
+	assert_int_equal(r->directions, UR_FAULT_IN);
+	assert_int_equal(r->classes, UR_FAULT_ACK);
+	bad("lost-ack/send", "\"/send\" does not select what lost-ack acts on: "
+			     "in, out, ack, peer=, qp=, device=");
+	r = good("port-down/device=urnic0");
+	assert_string_equal(r->device, "urnic0");
+	assert_true(ur_fault_is_of_packets(r->kind));
+	assert_true(ur_fault_is_of_packets(good("no-address")->kind));
+	assert_false(ur_fault_is_of_packets(good("remove")->kind));
+	(void)good("overrun,kill-urnicd");
+	assert_int_equal(spec.n, 2);
+	bad("remove=1%", "remove has no value");
+	bad("port-down:3", "port-down is in force or not: \":\" is for other "
+			   "faults");
+	bad("overrun/in",
+	    "\"/in\" does not select what overrun acts on: device=NAME");
+	bad("kill-urnicd/device=x", "\"/device=x\" does not select what "
+				    "kill-urnicd acts on: nothing does");
+}
+
 static void test_verbs(void **state)
 {
 	const struct ur_fault_rule *r = good("fail=reg_mr:3");
@@ -132,12 +162,8 @@ static void test_lists(void **state)
 	assert_int_equal(spec.rule[1].len, 9);
 	good("none");
 	assert_int_equal(spec.n, 0);
-	bad("drop,,delay=1s",
-	    "\"\" is no fault: drop, partition, corrupt, rnr, nak, duplicate, "
-	    "delay, jitter, reorder, rate, slow, kill, fail, seed, none");
-	bad("dorp\x1b", "\"dorp?\" is no fault: drop, partition, corrupt, rnr, "
-			"nak, duplicate, delay, jitter, reorder, rate, slow, "
-			"kill, fail, seed, none");
+	bad("drop,,delay=1s", "\"\" is no fault: " ALL);
+	bad("dorp\x1b", "\"dorp?\" is no fault: " ALL);
 	bad("seed=x", "seed=x: a number is needed");
 	for (uint32_t i = 0; i <= UR_FAULT_RULES; i++)
 		snprintf(text + i * 5, sizeof(text) - i * 5, "drop,");
@@ -180,9 +206,7 @@ static void test_scenarios(void **state)
 		  "line 2: 1s is not after the line before");
 	bad_lines("drop", "line 1: \"drop\" is no time: a number and one of "
 			  "ns, us, ms, s, min");
-	bad_lines("1s", "line 1: \"\" is no fault: drop, partition, corrupt, "
-			"rnr, nak, duplicate, delay, jitter, reorder, rate, "
-			"slow, kill, fail, seed, none");
+	bad_lines("1s", "line 1: \"\" is no fault: " ALL);
 }
 
 static void test_files(void **state)
@@ -274,6 +298,7 @@ int main(void)
 		cmocka_unit_test(test_shares),
 		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_filters),
+		cmocka_unit_test(test_devices),
 		cmocka_unit_test(test_verbs),
 		cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_scenarios),

@@ -194,6 +194,62 @@ static void an_answer_by_the_channel_waits_for_the_link(void **state)
 	pair_close(p);
 }
 
+/* Side 0 sends through the channel. */
+static void meet(struct pair *p)
+{
+	pair_open(p);
+	for (unsigned int i = 0; i < 6; i++)
+		(void)pair_look(p, i & 1);
+	pair_recv(p, 1, 0, 1000);
+	pair_post(p, 1, 1000, NULL);
+	assert_int_equal(pair_leave(p), 0);
+	(void)pair_look(p, 1);
+	(void)pair_cqe(p, 1, 1, UR_WC_SUCCESS);
+}
+
+/* What a paused responder has not executed comes as packets, once. */
+static void paused_responder_gets_packets(void **state)
+{
+	struct pair *p = *state;
+
+	meet(p);
+	pair_recv(p, 2, 0, 1000);
+	pair_post(p, 2, 1000, NULL);
+	ur_shm_pause(p->side[1].lane.roce, true);
+	(void)pair_look(p, 1);
+	pair_no_cqe(p, 1);
+	(void)pair_look(p, 0);
+	assert_false(p->side[0].qp.on_shm);
+	assert_int_equal(pair_leave(p), 1);
+	pair_deliver(p);
+	(void)pair_cqe(p, 1, 2, UR_WC_SUCCESS);
+	pair_no_cqe(p, 1);
+	pair_close(p);
+}
+
+/* A paused requester sends packets when nothing is outstanding in the channel. */
+static void paused_requester_sends_packets(void **state)
+{
+	struct pair *p = *state;
+
+	meet(p);
+	pair_recv(p, 2, 0, 1000);
+	pair_recv(p, 3, 0, 1000);
+	pair_post(p, 2, 1000, NULL);
+	ur_shm_pause(p->side[0].lane.roce, true);
+	pair_post(p, 3, 1000, NULL);
+	assert_int_equal(pair_leave(p), 0);
+	(void)pair_look(p, 1);
+	(void)pair_cqe(p, 1, 2, UR_WC_SUCCESS);
+	ur_shm_flush_acks(p->side[1].lane.roce);
+	(void)pair_look(p, 0);
+	assert_false(p->side[0].qp.on_shm);
+	assert_int_equal(pair_leave(p), 1);
+	pair_deliver(p);
+	(void)pair_cqe(p, 1, 3, UR_WC_SUCCESS);
+	pair_close(p);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, rc_setup, pair_teardown)
 
 int main(void)
@@ -203,6 +259,8 @@ int main(void)
 		T(shown_after_a_cell),
 		T(full_ring_still_tells),
 		T(who_takes_nothing_is_given_up),
+		T(paused_responder_gets_packets),
+		T(paused_requester_sends_packets),
 		cmocka_unit_test_setup_teardown(
 			an_answer_by_the_channel_waits_for_the_link,
 			ready_setup, pair_teardown),
