@@ -632,6 +632,10 @@ static void binds_are_undone(void **state)
 
 #define TEST(fn)                                                               \
 	cmocka_unit_test_setup_teardown(fn, fixture_open, fixture_close)
+#define IWARP(fn)                                                              \
+	{                                                                      \
+		"iwarp: " #fn, fn, fixture_open_iwarp, fixture_close, NULL     \
+	}
 
 int main(void)
 {
@@ -650,6 +654,20 @@ int main(void)
 		TEST(the_first_error_is_reported),
 		TEST(tasks_wait_without_a_lock),
 		TEST(binds_are_undone),
+		IWARP(flags_of_queue_pairs),
+		IWARP(queues_that_may_overflow),
+		IWARP(completion_queues),
+		IWARP(waits_count_as_mlx5_does),
+		IWARP(counts_wrap),
+		IWARP(enabling_counts_too),
+		IWARP(reset_counts_anew),
+		IWARP(what_cannot_be_posted),
+		IWARP(calculations),
+		IWARP(tasks_are_posted_in_order),
+		IWARP(a_bad_task_posts_nothing),
+		IWARP(the_first_error_is_reported),
+		IWARP(tasks_wait_without_a_lock),
+		IWARP(binds_are_undone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -741,6 +741,10 @@ static void rights_of_keys(void **state)
 
 #define TEST(fn)                                                               \
 	cmocka_unit_test_setup_teardown(fn, fixture_open, fixture_close)
+#define IWARP(fn)                                                              \
+	{                                                                      \
+		"iwarp: " #fn, fn, fixture_open_iwarp, fixture_close, NULL     \
+	}
 
 int main(void)
 {
@@ -758,6 +762,15 @@ int main(void)
 		TEST(flags_in_the_wrong_place),
 		TEST(rights_that_are_refused),
 		TEST(rights_of_keys),
+		IWARP(each_bit_of_each_mask),
+		IWARP(what_the_device_lacks),
+		IWARP(flags_of_queue_pairs),
+		IWARP(inline_receives),
+		IWARP(flags_of_completion_queues),
+		IWARP(attributes_of_completion_queues),
+		IWARP(flags_in_the_wrong_place),
+		IWARP(rights_that_are_refused),
+		IWARP(rights_of_keys),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
