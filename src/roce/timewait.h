@@ -18,8 +18,8 @@
 #define UR_TIMEWAIT_NS	3000000000ull
 #define UR_TIMEWAIT_MAX 1024u /* of a lane; the oldest is replaced */
 
-/* One queue pair, or target of DC, and its peer, in host byte order; addresses are GIDs.  It is
- * part of the format that urnicd reads (docs/wire/daemon.md). */
+/* One queue pair, or target of DC, and its peer, in host byte order; addresses are
+ * GIDs.  It is part of the format that urnicd reads (docs/wire/daemon.md). */
 struct ur_timewait {
 	uint8_t src[16]; /* ours */
 	uint8_t dst[16];

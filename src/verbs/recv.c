@@ -79,9 +79,9 @@ static bool takes_receives(const struct urv_qp *qp)
 {
 	if (qp->core.srq || !ur_qp_type_receives(qp->core.type))
 		return false;
-	return qp->op_type == URV_OPS_IWARP || qp->core.cross ||
-	       atomic_load_explicit(&qp->core.state, memory_order_relaxed) !=
-		       UR_QPS_RESET;
+	return atomic_load_explicit(&qp->core.state, memory_order_relaxed) !=
+		       UR_QPS_RESET ||
+	       qp->op_type == URV_OPS_IWARP || qp->core.cross;
 }
 
 int urv_recv_state(const struct urv_qp *qp)
