@@ -24,7 +24,9 @@ IBV_EXP_EXTENSION enum ibv_exp_start_values {
 	IBV_EXP_START_FLAG = 1ULL << IBV_EXP_START_FLAG_LOC,
 };
 
-/* In that release these are members of enum ibv_qp_type, */
+/* In that release, and in our <infiniband/verbs.h> for programs, these are members of
+ * enum ibv_qp_type, */
+#ifndef URNIC_EXP_VERBS_H
 #define IBV_EXP_QP_TYPE_START ((enum ibv_qp_type)32)
 #define IBV_EXP_QPT_DC_INI    ((enum ibv_qp_type)32)
 
@@ -34,6 +36,7 @@ enum ibv_exp_event_type {
 	IBV_EXP_EVENT_DCT_ACCESS_ERR,
 	IBV_EXP_EVENT_DCT_REQ_ERR,
 };
+#endif
 
 /* Device */
 
@@ -217,6 +220,11 @@ struct ibv_exp_packet_pacing_caps {
 	uint32_t supported_qpts;
 	uint8_t cap_flags;
 	uint8_t reserved[3];
+};
+
+/* Bits of ibv_exp_ooo_caps */
+enum ibv_exp_ooo_flags {
+	IBV_EXP_OOO_SUPPORT_RW_DATA_PLACEMENT = 1 << 0,
 };
 
 struct ibv_exp_ooo_caps {

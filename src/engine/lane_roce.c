@@ -219,15 +219,28 @@ static int mtu_fits(struct ur_dev *dev, uint32_t mtu, const struct ur_av *av)
 	return -EINVAL;
 }
 
+/* Each request of DC has a path of its own: what is asked for is the most. */
+static void limit_mtu(struct ur_dev *dev, struct ur_qp_attr *t)
+{
+	unsigned int most = ur_dev_path_mtu(dev, t->av.sgid);
+
+	if (t->path_mtu > most && ur_mtu_bytes(t->path_mtu))
+		t->path_mtu = most;
+}
+
 /* An alternate path is used with the MTU of the primary one. */
 static int check_mtu(struct ur_dev *dev, const struct ur_qp *qp,
-		     const struct ur_qp_attr *t, uint32_t mask)
+		     struct ur_qp_attr *t, uint32_t mask)
 {
 	uint32_t mtu = mask & UR_QP_PATH_MTU ? t->path_mtu : qp->attr.path_mtu;
 	int err = 0;
 
-	if ((mask & UR_QP_AV) && (mask & UR_QP_PATH_MTU))
-		err = mtu_fits(dev, mtu, &t->av);
+	if ((mask & UR_QP_AV) && (mask & UR_QP_PATH_MTU)) {
+		if (ur_qp_type_dc(qp->type))
+			limit_mtu(dev, t);
+		else
+			err = mtu_fits(dev, mtu, &t->av);
+	}
 	if (!err && (mask & UR_QP_ALT_PATH))
 		err = mtu_fits(dev, mtu, &t->alt_av);
 	return err;

@@ -294,6 +294,7 @@ static void begin_session(struct ur_dc_connection *c, const struct ur_in *in)
 
 	ur_recv_fail(q, UR_WC_WR_FLUSH_ERR);
 	ur_rqp_reset_responder(q, h->dc_first);
+	c->qp.attr.rq_psn = h->dc_first;
 	answer_av(c->target, in->rx, &av);
 	if (av.scope_id != q->path->key.scope_id)
 		(void)ur_rqp_retarget(q, &av, h->sqpn, q->rsp.res_size);

@@ -5,7 +5,7 @@
 
 #include "base/addr.h"
 #include "base/crc.h"
-#include "roce/internal.h"
+#include "roce/dc.h"
 
 #define ACK_LEN (UR_BTH_LEN + 4u + UR_ICRC_LEN)
 
@@ -35,6 +35,15 @@ static bool icrc_ok(const struct ur_timewait *l, const struct ur_rx *rx)
 			     rx->data, rx->len, rx->index, NULL);
 }
 
+/* Of the session that was acknowledged, if it is of DC */
+static bool is_of_session(const struct ur_timewait *l, const struct ur_hdr *h)
+{
+	if (!l->session)
+		return h->op->transport == UR_TP_RC;
+	return h->op->transport == UR_TP_DC && h->dc_version == UR_DC_VERSION &&
+	       h->dc_session == l->session;
+}
+
 bool ur_timewait_match(const struct ur_timewait *l, const struct ur_rx *rx)
 {
 	const uint8_t *payload;
@@ -44,7 +53,7 @@ bool ur_timewait_match(const struct ur_timewait *l, const struct ur_rx *rx)
 	if (ur_hdr_decode(&h, rx->data, rx->len, &payload, &len) ||
 	    h.bth.tver != 0 || h.bth.dqpn != l->qpn)
 		return false;
-	if (h.op->transport != UR_TP_RC ||
+	if (!is_of_session(l, &h) ||
 	    (h.op->kind != UR_OP_SEND && h.op->kind != UR_OP_WRITE) ||
 	    !h.bth.ackreq || (h.bth.pkey & 0x7fffu) != 0x7fffu)
 		return false;
@@ -67,7 +76,7 @@ void ur_timewait_ack(const struct ur_timewait *l,
 		     const struct ur_sports *sports, struct ur_burst *t)
 {
 	struct ur_hdr h = {
-		.bth = { .opcode = UR_RC_ACK,
+		.bth = { .opcode = l->session ? UR_DC_ACK : UR_RC_ACK,
 			 .migreq = l->migreq != 0,
 			 .pkey = 0xffff,
 			 .dqpn = l->dqpn & UR_QPN_MASK,
@@ -96,12 +105,21 @@ void ur_timewait_ack(const struct ur_timewait *l,
 	put_icrc(t, t->linear);
 }
 
+/* A connection of DC that is idle for longer has no initiator that waits: that
+ * repeats its request more often. */
+static bool may_be_asked(const struct ur_rqp *q)
+{
+	return q->connection
+		       ? q->r->now_ns - q->connection->used_ns < UR_TIMEWAIT_NS
+		       : q->qp->type == UR_QPT_RC;
+}
+
 /* False: q has executed nothing for its peer. */
 static bool record_of(const struct ur_rqp *q, struct ur_timewait *l)
 {
 	const struct ur_path *p = q->path;
 
-	if (q->qp->type != UR_QPT_RC || !p || q->rsp.epsn == q->qp->attr.rq_psn)
+	if (!p || !may_be_asked(q) || q->rsp.epsn == q->qp->attr.rq_psn)
 		return false;
 	*l = (struct ur_timewait){
 		.qpn = q->qp->qpn,
@@ -113,6 +131,7 @@ static bool record_of(const struct ur_rqp *q, struct ur_timewait *l)
 		.hop_limit = p->key.hop_limit,
 		.urnic = q->peer != UR_PEER_OTHER,
 		.migreq = ur_mig_bit(q),
+		.session = q->connection ? q->connection->session : 0,
 	};
 	memcpy(l->src, p->key.src, 16);
 	memcpy(l->dst, p->key.dst, 16);
@@ -183,6 +202,24 @@ void ur_timewait_fini(struct ur_roce *r)
 	free(r->timewait);
 }
 
+static uint32_t records_of_dc(const struct ur_roce *r, struct ur_timewait *out,
+			      uint32_t cap)
+{
+	uint32_t n = 0;
+
+	if (!r->dc)
+		return 0;
+	ur_list_for_each(pos, &r->dc->used) {
+		struct ur_dc_connection *c =
+			ur_container_of(pos, struct ur_dc_connection, node);
+
+		if (n == cap)
+			break;
+		n += record_of(ur_rqp_of(&c->qp), &out[n]);
+	}
+	return n;
+}
+
 uint32_t ur_roce_timewait(const struct ur_roce *r, uint64_t now_ns,
 			  struct ur_timewait *out, uint32_t cap)
 {
@@ -191,6 +228,7 @@ uint32_t ur_roce_timewait(const struct ur_roce *r, uint64_t now_ns,
 
 	for (uint32_t i = 0; i < 1u << UR_SLOT_SHIFT && n < cap; i++)
 		n += r->qps[i] && record_of(r->qps[i], &out[n]);
+	n += records_of_dc(r, &out[n], cap - n);
 	for (uint32_t i = 0; all && i < UR_TIMEWAIT_MAX && n < cap; i++) {
 		if (all->one[i].until_ns >= now_ns)
 			out[n++] = all->one[i].l;

@@ -21,7 +21,9 @@
 #define CROSS_FLAGS                                                            \
 	((uint32_t)(IBV_EXP_QP_CREATE_CROSS_CHANNEL |                          \
 		    IBV_EXP_QP_CREATE_MANAGED_SEND |                           \
-		    IBV_EXP_QP_CREATE_MANAGED_RECV))
+		    IBV_EXP_QP_CREATE_MANAGED_RECV |                           \
+		    IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW |                     \
+		    IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW))
 
 static int check_create_flags(uint32_t flags, enum ibv_qp_type type)
 {
@@ -74,6 +76,31 @@ static int set_cross(struct ibv_qp *qp, const struct ibv_exp_qp_init_attr *a)
 	return flags ? ur_adapter_qp_cross(&urv_qp(qp)->core, flags) : 0;
 }
 
+static uint32_t twice(const struct urv_context *c, uint32_t max_wr)
+{
+	const uint32_t most = c->device->spec->max.max_qp_wr;
+
+	return max_wr > most ? max_wr : max_wr > most / 2 ? most : 2 * max_wr;
+}
+
+/*
+ * Without the check of the vendor's library a queue takes requests for slots that are
+ * not free yet, and programs post a whole queue's receives again when the last few are
+ * left.  Ours is checked all the same, but has room for twice as many.
+ */
+static void make_room(const struct urv_context *c, struct ibv_qp_cap *cap,
+		      const struct ibv_exp_qp_init_attr *a)
+{
+	uint32_t flags = a->comp_mask & IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS
+				 ? a->exp_create_flags
+				 : 0;
+
+	if (flags & IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW)
+		cap->max_send_wr = twice(c, cap->max_send_wr);
+	if (flags & IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW)
+		cap->max_recv_wr = twice(c, cap->max_recv_wr);
+}
+
 struct ibv_qp *urv_exp_create_qp(struct ibv_context *context,
 				 struct ibv_exp_qp_init_attr *attr)
 {
@@ -86,6 +113,7 @@ struct ibv_qp *urv_exp_create_qp(struct ibv_context *context,
 		return urv_null(rc);
 	/* The same up to comp_mask (abi_check.c) */
 	memcpy(&ex, attr, offsetof(struct ibv_qp_init_attr_ex, comp_mask));
+	make_room(urv_context(context), &ex.cap, attr);
 	if (attr->comp_mask & IBV_EXP_QP_INIT_ATTR_PD) {
 		ex.comp_mask |= IBV_QP_INIT_ATTR_PD;
 		ex.pd = attr->pd;

@@ -73,14 +73,15 @@ void urv_recv_posted(struct urv_qp *qp)
 		ur_adapter_doorbell(&qp->core);
 }
 
-/* IBTA 10.8.3: none in RESET. iWARP takes them before its connection. */
+/* IBTA 10.8.3: none in RESET. iWARP takes them before its connection, and programs
+ * with cross-channel requests post them first, as the vendor's library lets them. */
 static bool takes_receives(const struct urv_qp *qp)
 {
 	if (qp->core.srq || !ur_qp_type_receives(qp->core.type))
 		return false;
-	return qp->op_type == URV_OPS_IWARP ||
-	       atomic_load_explicit(&qp->core.state, memory_order_relaxed) !=
-		       UR_QPS_RESET;
+	return atomic_load_explicit(&qp->core.state, memory_order_relaxed) !=
+		       UR_QPS_RESET ||
+	       qp->op_type == URV_OPS_IWARP || qp->core.cross;
 }
 
 int urv_recv_state(const struct urv_qp *qp)

@@ -16,7 +16,7 @@ WAYS = {
 ROCE = ('urnic0', 'urnic0-sockets', 'urnic0-lanes')
 UMR = ('data', 'srq', 'stale', 'srq-stale')
 DC = ('send', 'imm', 'write', 'read', 'atomic', 'key')
-CROSS = ('calc', 'plain', 'recv', 'one')
+CROSS = ('calc', 'plain', 'recv', 'one', 'over')
 EDGES = ('atomics', 'lists', 'tasks', 'rights')
 
 

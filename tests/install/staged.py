@@ -89,7 +89,8 @@ def check_exp(prefix, pc, source, work):
         with open(name, 'w', encoding='utf-8') as f:
             f.write('#include <infiniband/arch.h>\n'
                     '#include <infiniband/verbs.h>\n'
-                    'enum ibv_qp_type dci = IBV_EXP_QPT_DC_INI;\n')
+                    'enum ibv_qp_type dci = IBV_EXP_QPT_DC_INI;\n'
+                    'enum ibv_event_type event = IBV_EXP_EVENT_DCT_REQ_ERR;\n')
         run(['g++', '-Wall', '-Wextra', '-Wpedantic', '-Werror',
              '-fsyntax-only', name, *flags])
 

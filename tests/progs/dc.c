@@ -3,8 +3,7 @@
  * The DC transport between two processes: the server has the targets, the client
  * one initiator.
  *
- * dc -p PORT [-i PORT OF THE DEVICE] [-q TARGETS] [-n ROUNDS] [-M MODE]
- *    [-F] [HOST]
+ * dc -p PORT [-i PORT OF THE DEVICE] [-q TARGETS] [-n ROUNDS] [-M MODE] [-F] [HOST]
  *  -F       with the port's MTU instead of 1024
  *  data     every operation to each target in turn (the default)
  *  turns    messages to each target in turn, without a pause
@@ -446,7 +445,7 @@ static void limits(void)
 
 /* ---- keys ---- */
 
-static void wait_event(enum ibv_exp_event_type type, const void *object)
+static void wait_event(enum ibv_event_type type, const void *object)
 {
 	struct ibv_async_event e;
 
@@ -524,10 +523,12 @@ static void destroy_first(void)
 		vt_poll_ok(cq, &wc);
 	VT_TRUE(!ibv_exp_destroy_dct(dct[0]));
 	dct[0] = NULL;
-	/* Its completions are gone with it. */
+	/* Its memory may be used again, and its completions are gone with it. */
+	vt_fill(mr->addr, SLOT, 1);
 	vt_barrier(fd);
 	while (ibv_poll_cq(cq, 1, &wc))
 		VT_TRUE(wc.qp_num == hello.dctn[1]);
+	VT_TRUE(vt_check(mr->addr, SLOT, 1));
 }
 
 static void send_until_it_fails(void)
@@ -536,7 +537,9 @@ static void send_until_it_fails(void)
 	struct ibv_wc wc = { .status = IBV_WC_SUCCESS };
 
 	for (long n = 0; wc.status == IBV_WC_SUCCESS && n < 100000; n++) {
-		post(request(0, IBV_EXP_WR_SEND), 0, 64);
+		post(request(0,
+			     n % 2 ? IBV_EXP_WR_RDMA_WRITE : IBV_EXP_WR_SEND),
+		     0, RECV);
 		vt_poll(cq, &wc);
 	}
 	VT_TRUE(wc.status == IBV_WC_RETRY_EXC_ERR);
@@ -549,10 +552,7 @@ static void send_until_it_fails(void)
 
 static void run_destroy(void)
 {
-	if (args.host)
-		send_until_it_fails();
-	else
-		destroy_first();
+	args.host ? send_until_it_fails() : destroy_first();
 	vt_barrier(fd);
 }
 

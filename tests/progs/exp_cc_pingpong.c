@@ -9,6 +9,8 @@
  *	plain	each message is the one before
  *	recv	plain, with a managed receive queue
  *	one	plain; several waits of a list count from one base
+ *	over	plain; the queues may overflow: the first receives are posted in RESET,
+ *		and a whole queue's again while some are left
  */
 #include <endian.h>
 #include <errno.h>
@@ -22,6 +24,9 @@
 #define BATCH 16u
 #define SIZE  6000u /* several packets */
 #define CROSS IBV_EXP_QP_CREATE_CROSS_CHANNEL
+#define OVERFLOW                                                               \
+	(IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW |                                \
+	 IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW)
 
 /* What a calculation reads and sends: 16 bytes. */
 struct operand {
@@ -34,7 +39,7 @@ static struct vt_args args = {
 };
 static struct vt_dev dev;
 static int fd;
-static bool calc, managed_recv, one_base;
+static bool calc, managed_recv, one_base, over;
 static struct ibv_cq *arrived; /* receives; it is not polled */
 static struct ibv_cq *done;    /* everything else */
 static struct ibv_qp *qp;      /* to the peer; its sends are managed */
@@ -91,7 +96,7 @@ static struct ibv_qp *create_qp(struct ibv_cq *recv_cq, uint32_t flags)
 		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD |
 			     IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS,
 		.pd = dev.pd,
-		.exp_create_flags = flags,
+		.exp_create_flags = flags | (over ? OVERFLOW : 0),
 	};
 	struct ibv_qp *new = ibv_exp_create_qp(dev.ctx, &attr);
 
@@ -158,6 +163,16 @@ static void make_messages(bool first)
 		wr->op.calc.data_type = IBV_EXP_CALC_DATA_TYPE_UINT;
 		wr->op.calc.data_size = IBV_EXP_CALC_DATA_SIZE_64_BIT;
 	}
+}
+
+/* All that the queue pair was asked to hold, to which each batch adds its own */
+static void post_in_reset(void)
+{
+	struct ibv_recv_wr *bad;
+
+	make_messages(false);
+	must(ibv_post_recv(qp, recv_wr, &bad), "post_recv");
+	must(ibv_post_recv(qp, recv_wr, &bad), "post_recv");
 }
 
 static uint32_t add(uint32_t at, enum ibv_exp_wr_opcode op, int32_t count,
@@ -264,7 +279,8 @@ int main(int argc, char **argv)
 	calc = !strcmp(args.mode, "calc");
 	managed_recv = !strcmp(args.mode, "recv");
 	one_base = !strcmp(args.mode, "one");
-	VT_TRUE(calc || managed_recv || one_base ||
+	over = !strcmp(args.mode, "over");
+	VT_TRUE(calc || managed_recv || one_base || over ||
 		!strcmp(args.mode, "plain"));
 	VT_TRUE(args.n % BATCH == 0);
 	vt_dev_open(&dev, args.gid_index);
@@ -276,6 +292,8 @@ int main(int argc, char **argv)
 			       (managed_recv ? IBV_EXP_QP_CREATE_MANAGED_RECV
 					     : 0));
 	mq = create_qp(done, CROSS);
+	if (over)
+		post_in_reset();
 	fd = vt_connect(args.host, args.port);
 	connect_all();
 	operand(1)->value_be = htobe64(1);

@@ -237,7 +237,7 @@ static void dc_violation(struct ibv_cq *cq, struct ibv_exp_dct *dct,
 	must(!ibv_exp_arm_dct(dct, &arm), "arm");
 	dc_send(dci, ah, dct->dct_num, 0x4321);
 	must(!ibv_get_async_event(ctx, &event), "event");
-	must((int)event.event_type == IBV_EXP_EVENT_DCT_KEY_VIOLATION, "type");
+	must(event.event_type == IBV_EXP_EVENT_DCT_KEY_VIOLATION, "type");
 	ibv_ack_async_event(&event);
 	while (!ibv_exp_poll_cq(cq, 1, &wc, sizeof(wc)))
 		;

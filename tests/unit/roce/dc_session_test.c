@@ -197,6 +197,111 @@ static void reads_beyond_the_limit(void **state)
 	cqe_of(&w.ini, i, UR_WC_REM_INV_REQ_ERR);
 }
 
+static bool lose_acks(const struct rig_pkt *p)
+{
+	return p->data[0] == UR_DC_ACK;
+}
+
+static void end_target(struct node *t)
+{
+	rig_qp_destroy(&t->lane, &t->qp);
+	w.lose = NULL;
+}
+
+/* teardown() ends it again. */
+static void another_target(struct node *t)
+{
+	struct ur_qp_init init = { .type = UR_QPT_DC_TGT,
+				   .recv_cq = &t->cq,
+				   .srq = &t->srq };
+
+	rig_qp_create(&t->lane, &t->qp, &init);
+}
+
+/* A target that was destroyed when it had the message: the initiator learns it. */
+static void a_destroyed_target_acknowledges_again(void **state)
+{
+	struct node *t = &w.tgt[0];
+
+	(void)state;
+	receive(t, 1);
+	w.lose = lose_acks;
+	post(t, UR_WR_SEND, 10, 600);
+	post(t, UR_WR_RDMA_WRITE, 11, 64);
+	run();
+	cqe_of(t, 1, UR_WC_SUCCESS);
+	no_cqe(&w.ini);
+	end_target(t);
+	sleep_for(1000 * MS);
+	cqe_of(&w.ini, 10, UR_WC_SUCCESS);
+	cqe_of(&w.ini, 11, UR_WC_SUCCESS);
+	assert_true(cnt(t)->timewait_acks_sent >= 1);
+	another_target(t);
+}
+
+static uint64_t acks_for(struct node *t, struct ur_hdr h,
+			 const uint8_t *payload, size_t len)
+{
+	uint64_t before = cnt(t)->timewait_acks_sent;
+	struct rig_pkt p = w.tape[0];
+
+	rig_pkt_build(&p, &h, payload, (uint32_t)len);
+	deliver(&p);
+	run();
+	return cnt(t)->timewait_acks_sent - before;
+}
+
+/* Only what it executed, of that session */
+static void a_destroyed_target_answers_nothing_else(void **state)
+{
+	struct node *t = &w.tgt[0];
+	const uint8_t *payload;
+	struct ur_hdr h;
+	size_t len;
+
+	(void)state;
+	receive(t, 1);
+	post(t, UR_WR_SEND, 10, 8);
+	run();
+	cqe_of(&w.ini, 10, UR_WC_SUCCESS);
+	assert_int_equal(ur_hdr_decode(&h, w.tape[0].data, w.tape[0].len,
+				       &payload, &len),
+			 0);
+	end_target(t);
+	w.lose = lose_all;
+	assert_int_equal(acks_for(t, h, payload, len), 1);
+	h.dc_session++;
+	assert_int_equal(acks_for(t, h, payload, len), 0);
+	h.dc_session -= 2;
+	assert_int_equal(acks_for(t, h, payload, len), 0);
+	h.dc_session++;
+	h.dc_version++;
+	assert_int_equal(acks_for(t, h, payload, len), 0);
+	h.dc_version--;
+	h.bth.psn = ur_psn_add(h.bth.psn, 1);
+	assert_int_equal(acks_for(t, h, payload, len), 0);
+	h.bth.psn = ur_psn_add(h.bth.psn, UR_PSN_MASK);
+	assert_int_equal(acks_for(t, h, payload, len), 1);
+	another_target(t);
+}
+
+static void what_a_target_leaves_at_exit(void **state)
+{
+	struct ur_timewait left[4];
+	struct node *t = &w.tgt[0];
+
+	(void)state;
+	assert_int_equal(ur_roce_timewait(t->lane.roce, w.now_ns, left, 4), 0);
+	receive(t, 1);
+	post(t, UR_WR_SEND, 10, 8);
+	run();
+	assert_int_equal(ur_roce_timewait(t->lane.roce, w.now_ns, left, 4), 1);
+	assert_true(left[0].session != 0);
+	assert_int_equal(left[0].qpn, t->qp.qpn);
+	assert_int_equal(left[0].dqpn, w.ini.qp.qpn);
+	assert_int_equal(ur_roce_timewait(t->lane.roce, w.now_ns, left, 0), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -209,6 +314,9 @@ int main(void)
 		T(a_session_lives_while_it_is_answered),
 		T(a_session_is_full),
 		T(reads_beyond_the_limit),
+		T(a_destroyed_target_acknowledges_again),
+		T(a_destroyed_target_answers_nothing_else),
+		T(what_a_target_leaves_at_exit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -248,13 +248,17 @@ static void how_they_complete(void **state)
 
 #define TEST(fn)                                                               \
 	cmocka_unit_test_setup_teardown(fn, fixture_open, fixture_close)
+#define IWARP(fn)                                                              \
+	{                                                                      \
+		"iwarp: " #fn, fn, fixture_open_iwarp, fixture_close, NULL     \
+	}
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(what_the_device_says),	TEST(operands_in_the_request),
 		TEST(operands_behind_pointers), TEST(what_is_refused),
-		TEST(how_they_complete),
+		TEST(how_they_complete),	IWARP(how_they_complete),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,8 +109,7 @@ static void flags_of_queue_pairs(void **state)
 		{ IBV_QPT_XRC_SEND, MANAGED, 0 },
 		{ IBV_QPT_XRC_SEND, RECEIVE, EINVAL },
 		{ IBV_QPT_UD, CROSS, EOPNOTSUPP },
-		{ IBV_QPT_RC, CROSS | IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW,
-		  EOPNOTSUPP },
+		{ IBV_QPT_RC, CROSS | IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW, 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -123,6 +122,58 @@ static void flags_of_queue_pairs(void **state)
 		if (qp)
 			assert_int_equal(ibv_destroy_qp(qp), 0);
 	}
+}
+
+static uint32_t posted_receives(struct ibv_qp *qp)
+{
+	struct ibv_recv_wr wr = { .wr_id = 1 }, *bad;
+	uint32_t n = 0;
+	int rc;
+
+	while (!(rc = ibv_post_recv(qp, &wr, &bad)))
+		n++;
+	assert_int_equal(rc, ENOMEM);
+	return n;
+}
+
+/* Programs whose queues may overflow post a whole queue again before it is empty, and
+ * the first receives in RESET. */
+static void queues_that_may_overflow(void **state)
+{
+	static const struct {
+		uint32_t asked, at_least;
+	} rows[] = { { 100, 200 },
+		     { UR_MAX_WR / 2, UR_MAX_WR },
+		     { UR_MAX_WR / 2 + 1, UR_MAX_WR },
+		     { UR_MAX_WR, UR_MAX_WR } };
+	struct fixture *f = *state;
+	struct ibv_exp_qp_init_attr a = {
+		.send_cq = f->cq,
+		.recv_cq = f->cq,
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD |
+			     IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS,
+		.pd = f->pd,
+		.exp_create_flags = CROSS |
+				    IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW |
+				    IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW,
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct ibv_qp *qp;
+
+		a.cap = (struct ibv_qp_cap){ rows[i].asked, rows[i].asked, 1, 1,
+					     0 };
+		qp = ibv_exp_create_qp(f->ctx, &a);
+		assert_non_null(qp);
+		assert_true(a.cap.max_send_wr >= rows[i].at_least);
+		assert_true(a.cap.max_recv_wr >= rows[i].at_least);
+		assert_true(posted_receives(qp) >= rows[i].at_least);
+		assert_int_equal(ibv_destroy_qp(qp), 0);
+	}
+	a.cap.max_recv_wr = UR_MAX_WR + 1;
+	assert_null(ibv_exp_create_qp(f->ctx, &a));
+	assert_int_equal(errno, EINVAL);
 }
 
 static void completion_queues(void **state)
@@ -581,11 +632,16 @@ static void binds_are_undone(void **state)
 
 #define TEST(fn)                                                               \
 	cmocka_unit_test_setup_teardown(fn, fixture_open, fixture_close)
+#define IWARP(fn)                                                              \
+	{                                                                      \
+		"iwarp: " #fn, fn, fixture_open_iwarp, fixture_close, NULL     \
+	}
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(flags_of_queue_pairs),
+		TEST(queues_that_may_overflow),
 		TEST(completion_queues),
 		TEST(waits_count_as_mlx5_does),
 		TEST(counts_wrap),
@@ -598,6 +654,20 @@ int main(void)
 		TEST(the_first_error_is_reported),
 		TEST(tasks_wait_without_a_lock),
 		TEST(binds_are_undone),
+		IWARP(flags_of_queue_pairs),
+		IWARP(queues_that_may_overflow),
+		IWARP(completion_queues),
+		IWARP(waits_count_as_mlx5_does),
+		IWARP(counts_wrap),
+		IWARP(enabling_counts_too),
+		IWARP(reset_counts_anew),
+		IWARP(what_cannot_be_posted),
+		IWARP(calculations),
+		IWARP(tasks_are_posted_in_order),
+		IWARP(a_bad_task_posts_nothing),
+		IWARP(the_first_error_is_reported),
+		IWARP(tasks_wait_without_a_lock),
+		IWARP(binds_are_undone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -714,6 +714,10 @@ static void memory_is_allocated(void **state)
 
 #define TEST(fn)                                                               \
 	cmocka_unit_test_setup_teardown(fn, fixture_open, fixture_close)
+#define IWARP(fn)                                                              \
+	{                                                                      \
+		"iwarp: " #fn, fn, fixture_open_iwarp, fixture_close, NULL     \
+	}
 
 int main(void)
 {
@@ -736,6 +740,20 @@ int main(void)
 		TEST(windows_are_bound),
 		TEST(regions_are_registered),
 		TEST(memory_is_allocated),
+		IWARP(queue_pairs_are_created),
+		IWARP(completion_queues_are_created),
+		IWARP(completion_queues_are_modified),
+		IWARP(overruns_are_ignored_on_request),
+		IWARP(completions_have_every_member),
+		IWARP(the_flags_of_each_type),
+		IWARP(owners_times_and_opcodes),
+		IWARP(elements_have_the_callers_size),
+		IWARP(requests_arrive_as_they_were),
+		IWARP(what_cannot_be_posted),
+		IWARP(a_bad_one_stops_the_list),
+		IWARP(windows_are_bound),
+		IWARP(regions_are_registered),
+		IWARP(memory_is_allocated),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -462,6 +462,10 @@ static void the_q_key_of_datagrams(void **state)
 
 #define TEST(fn)                                                               \
 	cmocka_unit_test_setup_teardown(fn, fixture_open, fixture_close)
+#define IWARP(fn)                                                              \
+	{                                                                      \
+		"iwarp: " #fn, fn, fixture_open_iwarp, fixture_close, NULL     \
+	}
 
 int main(void)
 {
@@ -474,6 +478,13 @@ int main(void)
 		TEST(flags_that_no_completion_has),
 		TEST(opcodes_of_tag_matching_and_checksum_flags),
 		TEST(the_q_key_of_datagrams),
+		IWARP(each_call_without_its_slot),
+		IWARP(calculations),
+		IWARP(flags_of_tasks),
+		IWARP(types_of_lists),
+		IWARP(flags_that_no_completion_has),
+		IWARP(opcodes_of_tag_matching_and_checksum_flags),
+		IWARP(the_q_key_of_datagrams),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -334,14 +334,24 @@ static void standard_posting_refuses_them(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static int with_region(void **state)
+static int with_region_of(void **state, int (*open)(void **))
 {
-	int rc = fixture_open(state);
+	int rc = open(state);
 	struct fixture *f = *state;
 
 	mr = ibv_reg_mr(f->pd, mem, sizeof(mem), IBV_ACCESS_LOCAL_WRITE);
 	assert_non_null(mr);
 	return rc;
+}
+
+static int with_region(void **state)
+{
+	return with_region_of(state, fixture_open);
+}
+
+static int with_iwarp_region(void **state)
+{
+	return with_region_of(state, fixture_open_iwarp);
 }
 
 static int without_region(void **state)
@@ -352,7 +362,11 @@ static int without_region(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, with_region, without_region)
+#define T(f)                                                                   \
+	cmocka_unit_test_setup_teardown(f, with_region, without_region),       \
+	{                                                                      \
+		"iwarp: " #f, f, with_iwarp_region, without_region, NULL       \
+	}
 	const struct CMUnitTest tests[] = {
 		T(keys_and_containers), T(what_is_refused),
 		T(the_queue_is_full),	T(the_chain_ends_at_a_bad_one),

@@ -6,23 +6,6 @@
 #include "setup.h"
 #include "verbs/exports.h"
 
-static int open_iwarp(void **state)
-{
-	static struct fixture f;
-
-	memset(&ur_fake, 0, sizeof(ur_fake));
-	f.list = ibv_get_device_list(NULL);
-	assert_non_null(f.list);
-	f.ctx = ibv_open_device(f.list[1]);
-	assert_non_null(f.ctx);
-	f.pd = ibv_alloc_pd(f.ctx);
-	assert_non_null(f.pd);
-	f.cq = ibv_create_cq(f.ctx, 16, NULL, NULL, 0);
-	assert_non_null(f.cq);
-	*state = &f;
-	return 0;
-}
-
 static void it_is_the_second_and_another_transport(void **state)
 {
 	struct fixture *f = *state;
@@ -211,7 +194,8 @@ static void attributes_answer_without_a_file(void **state)
 	assert_string_equal(buf, "urniw0");
 }
 
-#define TEST(fn) cmocka_unit_test_setup_teardown(fn, open_iwarp, fixture_close)
+#define TEST(fn)                                                               \
+	cmocka_unit_test_setup_teardown(fn, fixture_open_iwarp, fixture_close)
 
 int main(void)
 {

@@ -3,7 +3,7 @@
 
 #include "verbs/objects.h"
 
-int fixture_open(void **state)
+static int open_device(void **state, int number)
 {
 	static struct fixture f;
 	int n;
@@ -12,7 +12,7 @@ int fixture_open(void **state)
 	f.list = ibv_get_device_list(&n);
 	assert_non_null(f.list);
 	assert_int_equal(n, 2);
-	f.ctx = ibv_open_device(f.list[0]);
+	f.ctx = ibv_open_device(f.list[number]);
 	assert_non_null(f.ctx);
 	f.pd = ibv_alloc_pd(f.ctx);
 	assert_non_null(f.pd);
@@ -20,6 +20,16 @@ int fixture_open(void **state)
 	assert_non_null(f.cq);
 	*state = &f;
 	return 0;
+}
+
+int fixture_open(void **state)
+{
+	return open_device(state, 0);
+}
+
+int fixture_open_iwarp(void **state)
+{
+	return open_device(state, 1);
 }
 
 int fixture_close(void **state)

@@ -24,6 +24,7 @@ struct fixture {
 
 /* cmocka's setup and teardown; every object is gone afterwards. */
 int fixture_open(void **state);
+int fixture_open_iwarp(void **state);
 int fixture_close(void **state);
 
 /* A queue pair of 8 requests, 4 SGEs, 64 bytes inline, in RTS. */
