@@ -24,28 +24,28 @@ static int (*real_next_poll)(struct ibv_cq_ex *);
 static void no_region(const struct ibv_context *context, uint32_t key,
 		      const char *what)
 {
-	const struct urc_object *o = urc_object_numbered(URC_MR, context, key);
+	const struct urk_object *o = urk_object_numbered(URK_MR, context, key);
 
 	if (o && o->ended) {
-		urc_find(URC_MR_DEREGISTERED, o, NULL, NULL, NULL,
+		urk_find(URK_MR_DEREGISTERED, o, NULL, NULL, NULL,
 			 "lkey 0x%x of a %s", key, what);
 		return;
 	}
-	o = urc_object_numbered(URC_MR, NULL, key);
+	o = urk_object_numbered(URK_MR, NULL, key);
 	if (o && !o->ended)
-		urc_find(URC_MR_UNKNOWN, o, NULL, NULL, NULL,
+		urk_find(URK_MR_UNKNOWN, o, NULL, NULL, NULL,
 			 "lkey 0x%x of a %s is of a region of another context "
 			 "or device",
 			 key, what);
 	else
-		urc_find(URC_MR_UNKNOWN, NULL, NULL, NULL, NULL,
+		urk_find(URK_MR_UNKNOWN, NULL, NULL, NULL, NULL,
 			 "no region has the lkey 0x%x of a %s", key, what);
 }
 
 static void check_sge(const struct ibv_context *context, const struct ur_pd *pd,
 		      const struct ibv_sge *s, bool writes, const char *what)
 {
-	const struct urc_object *o;
+	const struct urk_object *o;
 	struct ur_mr mr;
 
 	if (!s->length)
@@ -54,23 +54,23 @@ static void check_sge(const struct ibv_context *context, const struct ur_pd *pd,
 		no_region(context, s->lkey, what);
 		return;
 	}
-	o = urc_object_numbered(URC_MR, context, s->lkey);
+	o = urk_object_numbered(URK_MR, context, s->lkey);
 	if (mr.pd != pd)
-		urc_find(URC_MR_WRONG_PD, o, NULL, NULL, NULL,
+		urk_find(URK_MR_WRONG_PD, o, NULL, NULL, NULL,
 			 "lkey 0x%x of a %s is of PD %u, the queue of PD %u",
 			 s->lkey, what, mr.pd->handle, pd ? pd->handle : 0);
 	else if (mr.kind != UR_MR_MEMORY && mr.kind != UR_MR_FOREIGN)
 		return;
 	else if (s->addr < mr.iova || s->length > mr.length ||
 		 s->addr - mr.iova > mr.length - s->length)
-		urc_find(URC_MR_RANGE, o, NULL, NULL, NULL,
+		urk_find(URK_MR_RANGE, o, NULL, NULL, NULL,
 			 "a %s has 0x%llx (%u bytes), its region 0x%llx (%llu "
 			 "bytes)",
 			 what, (unsigned long long)s->addr, s->length,
 			 (unsigned long long)mr.iova,
 			 (unsigned long long)mr.length);
 	else if (writes && !(mr.access & IBV_ACCESS_LOCAL_WRITE))
-		urc_find(URC_MR_NO_LOCAL_WRITE, o, NULL, NULL, NULL,
+		urk_find(URK_MR_NO_LOCAL_WRITE, o, NULL, NULL, NULL,
 			 "a %s puts data there, access is 0x%x", what,
 			 mr.access);
 }
@@ -96,7 +96,7 @@ static bool puts_locally(const struct ibv_send_wr *wr)
 	       wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-static void check_inline(const struct urc_object *o, const struct ur_sq *sq,
+static void check_inline(const struct urk_object *o, const struct ur_sq *sq,
 			 const struct ibv_send_wr *wr)
 {
 	uint64_t length = 0;
@@ -104,18 +104,18 @@ static void check_inline(const struct urc_object *o, const struct ur_sq *sq,
 	for (int i = 0; i < wr->num_sge; i++)
 		length += wr->sg_list[i].length;
 	if (length > sq->max_inline)
-		urc_find(URC_INLINE_TOO_LONG, o, NULL, NULL, NULL,
+		urk_find(URK_INLINE_TOO_LONG, o, NULL, NULL, NULL,
 			 "%llu bytes, max_inline_data is %u: EINVAL",
 			 (unsigned long long)length, sq->max_inline);
 }
 
 /* The adapter frees a slot earlier than it has to, and may take more. */
-static void check_room(const struct urc_object *o, const struct ur_qp *core)
+static void check_room(const struct urk_object *o, const struct ur_qp *core)
 {
-	const struct urc_queue *q = o->sends;
+	const struct urk_queue *q = o->sends;
 
-	if (is_executed(core) && urc_queue_none_signaled(q, core->sq.max_wr))
-		urc_find(URC_NEVER_SIGNALED, o, NULL, "oldest at",
+	if (is_executed(core) && urk_queue_none_signaled(q, core->sq.max_wr))
+		urk_find(URK_NEVER_SIGNALED, o, NULL, "oldest at",
 			 q->ring[q->head & q->mask].posted,
 			 "%u requests are outstanding, all that max_send_wr "
 			 "permits, and none is signaled: where a slot is free "
@@ -123,17 +123,17 @@ static void check_room(const struct urc_object *o, const struct ur_qp *core)
 			 q->tail - q->head);
 }
 
-static void check_send(struct urc_object *o, const struct urv_qp *qp,
+static void check_send(struct urk_object *o, const struct urv_qp *qp,
 		       const struct ibv_send_wr *wr)
 {
 	const struct ur_qp *core = &qp->core;
 	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
-	struct urc_request *r = NULL;
+	struct urk_request *r = NULL;
 
 	if (is_inline)
 		check_inline(o, &core->sq, wr);
 	else if (wr->num_sge > 0 && (uint32_t)wr->num_sge > core->sq.max_sge)
-		urc_find(URC_TOO_MANY_SGES, o, NULL, NULL, NULL,
+		urk_find(URK_TOO_MANY_SGES, o, NULL, NULL, NULL,
 			 "%d elements, max_send_sge is %u: EINVAL", wr->num_sge,
 			 core->sq.max_sge);
 	else if (is_executed(core) && has_list(wr))
@@ -143,28 +143,28 @@ static void check_send(struct urc_object *o, const struct urv_qp *qp,
 	if (o->sends)
 		check_room(o, core);
 	if (o->sends)
-		r = urc_queue_add(o->sends, wr->wr_id, wr->sg_list,
+		r = urk_queue_add(o->sends, wr->wr_id, wr->sg_list,
 				  is_inline || !has_list(wr) ? 0 : wr->num_sge);
 	if (r)
-		urc_send_posted(r,
+		urk_send_posted(r,
 				core->sq_sig_all ||
 					wr->send_flags & IBV_SEND_SIGNALED,
 				!puts_locally(wr), o->received);
 }
 
-static void check_send_result(const struct urc_object *o,
+static void check_send_result(const struct urk_object *o,
 			      const struct urv_qp *qp, int rc)
 {
 	enum ur_qp_state s = atomic_load(&qp->core.state);
 
 	if (rc == EINVAL &&
 	    (s == UR_QPS_RESET || s == UR_QPS_INIT || s == UR_QPS_RTR))
-		urc_find(URC_POST_STATE, o, NULL, NULL, NULL,
+		urk_find(URK_POST_STATE, o, NULL, NULL, NULL,
 			 "a send request in %s: EINVAL", ur_qp_state_name(s));
 }
 
 /* Were requests posted by other calls? */
-static void follow(struct urc_queue *q, uint32_t tail)
+static void follow(struct urk_queue *q, uint32_t tail)
 {
 	if (q && q->expected != tail)
 		q->lost = true;
@@ -175,13 +175,13 @@ static int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 		     struct ibv_send_wr **bad)
 {
 	const struct urv_qp *qp = urv_qp(ibqp);
-	struct urc_object *o;
+	struct urk_object *o;
 	uint32_t refused = 0;
 	int rc;
 
-	if (!urc_enter())
+	if (!urk_enter())
 		return real.post_send(ibqp, wr, bad);
-	o = urc_object_find(URC_QP, ibqp);
+	o = urk_object_find(URK_QP, ibqp);
 	if (o) {
 		follow(o->sends, atomic_load(&qp->core.sq.tail));
 		for (struct ibv_send_wr *w = wr; w; w = w->next)
@@ -191,41 +191,41 @@ static int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 	for (struct ibv_send_wr *w = rc ? *bad : NULL; w; w = w->next)
 		refused++;
 	if (o && o->sends) {
-		urc_queue_undo(o->sends, refused);
+		urk_queue_undo(o->sends, refused);
 		o->sends->expected = atomic_load(&qp->core.sq.tail);
 	}
 	if (o && rc)
 		check_send_result(o, qp, rc);
-	urc_leave();
+	urk_leave();
 	return rc;
 }
 
 /* --- receives --- */
 
-static void check_recv(struct urc_object *o, const struct ibv_context *context,
+static void check_recv(struct urk_object *o, const struct ibv_context *context,
 		       const struct ur_pd *pd, const struct ur_rq *rq,
 		       const struct ibv_recv_wr *wr)
 {
-	const struct urc_request *other;
-	struct urc_request *r = NULL;
+	const struct urk_request *other;
+	struct urk_request *r = NULL;
 
 	if (wr->num_sge > 0 && (uint32_t)wr->num_sge > rq->max_sge)
-		urc_find(URC_TOO_MANY_SGES, o, NULL, NULL, NULL,
+		urk_find(URK_TOO_MANY_SGES, o, NULL, NULL, NULL,
 			 "%d elements, max_recv_sge is %u: EINVAL", wr->num_sge,
 			 rq->max_sge);
 	for (int i = 0; i < wr->num_sge; i++)
 		check_sge(context, pd, &wr->sg_list[i], true, "receive");
 	if (o->receives)
-		r = urc_queue_add(o->receives, wr->wr_id, wr->sg_list,
+		r = urk_queue_add(o->receives, wr->wr_id, wr->sg_list,
 				  wr->num_sge);
-	other = r && urc_options.all ? urc_queue_overlap(o->receives, r) : NULL;
+	other = r && urk_options.all ? urk_queue_overlap(o->receives, r) : NULL;
 	if (other)
-		urc_find(URC_RECV_OVERLAP, o, NULL, "other at", other->posted,
+		urk_find(URK_RECV_OVERLAP, o, NULL, "other at", other->posted,
 			 "0x%llx (%u bytes) is posted already",
 			 (unsigned long long)r->sge[0].addr, r->sge[0].length);
 }
 
-static void receives_posted(struct urc_object *o, const struct ur_rq *rq,
+static void receives_posted(struct urk_object *o, const struct ur_rq *rq,
 			    const struct ibv_recv_wr *refused)
 {
 	uint32_t n = 0;
@@ -234,7 +234,7 @@ static void receives_posted(struct urc_object *o, const struct ur_rq *rq,
 		n++;
 	if (!o || !o->receives)
 		return;
-	urc_queue_undo(o->receives, n);
+	urk_queue_undo(o->receives, n);
 	o->receives->expected = atomic_load(&rq->tail);
 }
 
@@ -243,12 +243,12 @@ static int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 {
 	const struct ur_qp *core = &urv_qp(ibqp)->core;
 	enum ur_qp_state s;
-	struct urc_object *o;
+	struct urk_object *o;
 	int rc;
 
-	if (!urc_enter())
+	if (!urk_enter())
 		return real.post_recv(ibqp, wr, bad);
-	o = urc_object_find(URC_QP, ibqp);
+	o = urk_object_find(URK_QP, ibqp);
 	s = atomic_load(&core->state);
 	if (o && s != UR_QPS_ERR && s != UR_QPS_RESET) {
 		follow(o->receives, atomic_load(&core->rq.tail));
@@ -260,9 +260,9 @@ static int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 	rc = real.post_recv(ibqp, wr, bad);
 	receives_posted(o, &core->rq, rc ? *bad : NULL);
 	if (o && rc == EINVAL && s == UR_QPS_RESET)
-		urc_find(URC_POST_STATE, o, NULL, NULL, NULL,
+		urk_find(URK_POST_STATE, o, NULL, NULL, NULL,
 			 "a receive in RESET: EINVAL");
-	urc_leave();
+	urk_leave();
 	return rc;
 }
 
@@ -270,12 +270,12 @@ static int post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 			 struct ibv_recv_wr **bad)
 {
 	const struct ur_srq *core = &urv_srq(ibsrq)->core;
-	struct urc_object *o;
+	struct urk_object *o;
 	int rc;
 
-	if (!urc_enter())
+	if (!urk_enter())
 		return real.post_srq_recv(ibsrq, wr, bad);
-	o = urc_object_find(URC_SRQ, ibsrq);
+	o = urk_object_find(URK_SRQ, ibsrq);
 	if (o) {
 		follow(o->receives, atomic_load(&core->rq.tail));
 		for (struct ibv_recv_wr *w = wr; w; w = w->next)
@@ -283,7 +283,7 @@ static int post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 	}
 	rc = real.post_srq_recv(ibsrq, wr, bad);
 	receives_posted(o, &core->rq, rc ? *bad : NULL);
-	urc_leave();
+	urk_leave();
 	return rc;
 }
 
@@ -291,47 +291,47 @@ static int post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 
 static void completed(const struct ibv_cq *cq, const struct ibv_wc *wc)
 {
-	struct urc_object *qp = urc_object_numbered(URC_QP, cq->context,
+	struct urk_object *qp = urk_object_numbered(URK_QP, cq->context,
 						    wc->qp_num),
 			  *srq;
 
 	if (!qp || qp->ended)
 		return;
 	if (wc->status == IBV_WC_RNR_RETRY_EXC_ERR)
-		urc_find(URC_RNR, qp, NULL, NULL, NULL,
+		urk_find(URK_RNR, qp, NULL, NULL, NULL,
 			 "the request with wr_id 0x%llx completed with \"RNR "
 			 "retry counter exceeded\"",
 			 (unsigned long long)wc->wr_id);
 	if (!(wc->opcode & IBV_WC_RECV)) {
-		urc_send_done(qp, wc);
+		urk_send_done(qp, wc);
 		return;
 	}
 	qp->received++;
-	srq = urc_object_find(URC_SRQ, ((const struct ibv_qp *)qp->ptr)->srq);
-	urc_recv_done(srq ? srq : qp, wc);
+	srq = urk_object_find(URK_SRQ, ((const struct ibv_qp *)qp->ptr)->srq);
+	urk_recv_done(srq ? srq : qp, wc);
 }
 
-void urc_check_overrun(const struct ibv_cq *cq)
+void urk_check_overrun(const struct ibv_cq *cq)
 {
-	const struct urc_object *o = urc_object_find(URC_CQ, cq);
+	const struct urk_object *o = urk_object_find(URK_CQ, cq);
 
 	if (!o)
-		o = urc_objects(); /* it is about to end */
-	while (o && (o->kind != URC_CQ || o->ptr != cq))
+		o = urk_objects(); /* it is about to end */
+	while (o && (o->kind != URK_CQ || o->ptr != cq))
 		o = o->older;
 	if (o && urv_cq(cq)->core.overrun)
-		urc_find(URC_CQ_OVERRUN, o, o->made, NULL, NULL,
+		urk_find(URK_CQ_OVERRUN, o, o->made, NULL, NULL,
 			 "the queue has %d entries", cq->cqe);
 }
 
-static struct urc_object *polled(struct ibv_cq *cq)
+static struct urk_object *polled(struct ibv_cq *cq)
 {
-	struct urc_object *o = urc_object_find(URC_CQ, cq);
+	struct urk_object *o = urk_object_find(URK_CQ, cq);
 
 	if (o)
-		o->polled_by = urc_thread();
+		o->polled_by = urk_thread();
 	if (o && urv_cq(cq)->core.overrun)
-		urc_check_overrun(cq);
+		urk_check_overrun(cq);
 	return o;
 }
 
@@ -339,24 +339,24 @@ static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
 	int got = real.poll_cq(cq, n, wc);
 
-	if (!urc_enter())
+	if (!urk_enter())
 		return got;
 	polled(cq);
 	for (int i = 0; i < got; i++)
 		completed(cq, &wc[i]);
-	urc_leave();
+	urk_leave();
 	return got;
 }
 
 static int req_notify_cq(struct ibv_cq *cq, int solicited)
 {
-	struct urc_object *o;
+	struct urk_object *o;
 
-	if (urc_enter()) {
-		o = urc_object_find(URC_CQ, cq);
+	if (urk_enter()) {
+		o = urk_object_find(URK_CQ, cq);
 		if (o)
-			o->armed_by = urc_thread();
-		urc_leave();
+			o->armed_by = urk_thread();
+		urk_leave();
 	}
 	return real.req_notify_cq(cq, solicited);
 }
@@ -367,7 +367,7 @@ static int taken(struct ibv_cq_ex *ex, int rc)
 	const struct ur_cqe *e = &urv_cq(cq)->current;
 	struct ibv_wc wc;
 
-	if (!urc_enter())
+	if (!urk_enter())
 		return rc;
 	polled(cq);
 	if (!rc) {
@@ -378,7 +378,7 @@ static int taken(struct ibv_cq_ex *ex, int rc)
 				      .qp_num = e->qpn };
 		completed(cq, &wc);
 	}
-	urc_leave();
+	urk_leave();
 	return rc;
 }
 
@@ -394,53 +394,53 @@ static int next_poll(struct ibv_cq_ex *ex)
 
 /* --- made --- */
 
-void urc_cq_made(struct ibv_cq *cq)
+void urk_cq_made(struct ibv_cq *cq)
 {
-	if (!urc_enter())
+	if (!urk_enter())
 		return;
-	urc_object_add(URC_CQ, cq, cq->context, 0);
-	urc_leave();
+	urk_object_add(URK_CQ, cq, cq->context, 0);
+	urk_leave();
 }
 
-void urc_srq_made(struct ibv_srq *srq)
+void urk_srq_made(struct ibv_srq *srq)
 {
-	struct urc_object *o;
+	struct urk_object *o;
 
-	if (!urc_enter())
+	if (!urk_enter())
 		return;
-	o = urc_object_add(URC_SRQ, srq, srq->context, 0);
+	o = urk_object_add(URK_SRQ, srq, srq->context, 0);
 	if (o)
-		o->receives = urc_queue_new(urv_srq(srq)->core.rq.max_wr);
+		o->receives = urk_queue_new(urv_srq(srq)->core.rq.max_wr);
 	if (o && o->receives)
 		o->receives->expected =
 			atomic_load(&urv_srq(srq)->core.rq.tail);
-	urc_leave();
+	urk_leave();
 }
 
 static void cq_load(const struct ibv_cq *cq, uint32_t requests)
 {
-	struct urc_object *o = cq ? urc_object_find(URC_CQ, cq) : NULL;
+	struct urk_object *o = cq ? urk_object_find(URK_CQ, cq) : NULL;
 
 	if (!o)
 		return;
 	o->may_complete += requests;
 	if (o->may_complete > (uint64_t)cq->cqe)
-		urc_find(URC_CQ_SMALL, o, NULL, NULL, NULL,
+		urk_find(URK_CQ_SMALL, o, NULL, NULL, NULL,
 			 "%d entries, %llu requests may be outstanding",
 			 cq->cqe, (unsigned long long)o->may_complete);
 }
 
-void urc_qp_made(struct ibv_qp *ibqp)
+void urk_qp_made(struct ibv_qp *ibqp)
 {
 	const struct urv_qp *qp = urv_qp(ibqp);
-	struct urc_object *o;
+	struct urk_object *o;
 
-	if (!urc_enter())
+	if (!urk_enter())
 		return;
-	o = urc_object_add(URC_QP, ibqp, ibqp->context, ibqp->qp_num);
+	o = urk_object_add(URK_QP, ibqp, ibqp->context, ibqp->qp_num);
 	if (o && !qp->target) {
-		o->sends = urc_queue_new(qp->core.sq.max_wr);
-		o->receives = urc_queue_new(qp->core.rq.max_wr);
+		o->sends = urk_queue_new(qp->core.sq.max_wr);
+		o->receives = urk_queue_new(qp->core.rq.max_wr);
 		cq_load(ibqp->send_cq, qp->core.sq.max_wr);
 		cq_load(ibqp->recv_cq, qp->core.rq.max_wr);
 	}
@@ -448,7 +448,7 @@ void urc_qp_made(struct ibv_qp *ibqp)
 		o->sends->expected = atomic_load(&qp->core.sq.tail);
 	if (o && o->receives)
 		o->receives->expected = atomic_load(&qp->core.rq.tail);
-	urc_leave();
+	urk_leave();
 }
 
 static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context,
@@ -456,13 +456,13 @@ static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context,
 {
 	struct ibv_cq_ex *ex = real_create_cq_ex(context, attr);
 
-	if (!ex || !urc_on)
+	if (!ex || !urk_on)
 		return ex;
 	real_start_poll = ex->start_poll;
 	real_next_poll = ex->next_poll;
 	ex->start_poll = start_poll;
 	ex->next_poll = next_poll;
-	urc_cq_made(ibv_cq_ex_to_cq(ex));
+	urk_cq_made(ibv_cq_ex_to_cq(ex));
 	return ex;
 }
 
@@ -472,7 +472,7 @@ static struct ibv_srq *create_srq_ex(struct ibv_context *context,
 	struct ibv_srq *srq = real_create_srq_ex(context, attr);
 
 	if (srq)
-		urc_srq_made(srq);
+		urk_srq_made(srq);
 	return srq;
 }
 
@@ -482,7 +482,7 @@ static struct ibv_qp *create_qp_ex(struct ibv_context *context,
 	struct ibv_qp *qp = real_create_qp_ex(context, attr);
 
 	if (qp)
-		urc_qp_made(qp);
+		urk_qp_made(qp);
 	return qp;
 }
 
@@ -492,11 +492,11 @@ static struct ibv_qp *open_qp(struct ibv_context *context,
 	struct ibv_qp *qp = real_open_qp(context, attr);
 
 	if (qp)
-		urc_qp_made(qp);
+		urk_qp_made(qp);
 	return qp;
 }
 
-void urc_wrap_ops(struct ibv_context *context)
+void urk_wrap_ops(struct ibv_context *context)
 {
 	struct verbs_context *v = &urv_context(context)->ibv;
 	struct ibv_context_ops *ops = &context->ops;

@@ -8,9 +8,9 @@
  * objects, keeps what the adapter does not (who made an object, what is posted,
  * and where) and calls the real function, whose result and errno it returns.
  *
- * All that it keeps is under one lock, which a thread takes by urc_enter(). Under
+ * All that it keeps is under one lock, which a thread takes by urk_enter(). Under
  * it there is no call of malloc(): programs (UCX) call verbs from hooks in it.
- * Findings are collected under the lock and printed by urc_leave() without it. A
+ * Findings are collected under the lock and printed by urk_leave() without it. A
  * call of verbs from within a wrapper's thread goes to the real function.
  */
 #ifndef UR_CHECK_INTERNAL_H
@@ -25,89 +25,89 @@
 
 /* --- options.c --- */
 
-struct urc_options {
+struct urk_options {
 	bool all;   /* also the rules that a correct program may break */
 	bool json;  /* one object a line */
 	int status; /* of a program with findings; 0: its own */
 	const char *file;
 	const char *suppressions;
 };
-extern struct urc_options urc_options;
+extern struct urk_options urk_options;
 
 /* Is the process checked? Constant once the library is loaded. */
-extern bool urc_on;
+extern bool urk_on;
 
 /* --- pool.c --- */
 
 /* Zeroed memory, without malloc(); NULL. */
-void *urc_alloc(size_t size);
-void urc_free(void *p, size_t size);
+void *urk_alloc(size_t size);
+void urk_free(void *p, size_t size);
 
 /* --- stack.c --- */
 
-#define URC_FRAMES 16
+#define URK_FRAMES 16
 
 /* Call stacks are kept once each, and for ever. */
-struct urc_stack {
-	struct urc_stack *next;
+struct urk_stack {
+	struct urk_stack *next;
 	uint64_t hash;
 	int n;
-	void *frame[URC_FRAMES]; /* of the caller first */
+	void *frame[URK_FRAMES]; /* of the caller first */
 };
 
-void urc_stack_init(void);
+void urk_stack_init(void);
 /* The calling thread's, without frames of this library; never NULL. Under the
  * lock. */
-const struct urc_stack *urc_stack_here(void);
+const struct urk_stack *urk_stack_here(void);
 
-#define URC_NAME 256
-struct urc_frame_name {
-	char function[URC_NAME]; /* "": unknown */
-	char object[URC_NAME];	 /* the file, without its directory */
-	char line[URC_NAME];	 /* "file.c:42"; "": unknown */
+#define URK_NAME 256
+struct urk_frame_name {
+	char function[URK_NAME]; /* "": unknown */
+	char object[URK_NAME];	 /* the file, without its directory */
+	char line[URK_NAME];	 /* "file.c:42"; "": unknown */
 	size_t offset;		 /* in the object, or in the function */
 };
 
 /* With debug information if `lines`; without, it calls no malloc(). Between begin
  * and end, by one thread at a time. */
-void urc_names_begin(bool lines);
-void urc_name(void *frame, struct urc_frame_name *out);
-void urc_names_end(void);
+void urk_names_begin(bool lines);
+void urk_name(void *frame, struct urk_frame_name *out);
+void urk_names_end(void);
 
 /* --- object.c --- */
 
-enum urc_kind {
-	URC_CONTEXT,
-	URC_PD,
-	URC_MR,
-	URC_CHANNEL,
-	URC_CQ,
-	URC_SRQ,
-	URC_QP,
-	URC_AH,
-	URC_KINDS,
+enum urk_kind {
+	URK_CONTEXT,
+	URK_PD,
+	URK_MR,
+	URK_CHANNEL,
+	URK_CQ,
+	URK_SRQ,
+	URK_QP,
+	URK_AH,
+	URK_KINDS,
 };
 
-struct urc_queue;
+struct urk_queue;
 
-struct urc_object {
-	struct urc_object *next;    /* by address */
-	struct urc_object *next_nr; /* by number: MR, QP */
-	struct urc_object *older;   /* of all */
-	struct urc_object *newer;
+struct urk_object {
+	struct urk_object *next;    /* by address */
+	struct urk_object *next_nr; /* by number: MR, QP */
+	struct urk_object *older;   /* of all */
+	struct urk_object *newer;
 	const void *ptr;
 	const struct ibv_context *context;
-	const struct urc_stack *made;
-	const struct urc_stack *ended; /* NULL: it lives */
+	const struct urk_stack *made;
+	const struct urk_stack *ended; /* NULL: it lives */
 	uint64_t serial;
-	enum urc_kind kind;
+	enum urk_kind kind;
 	uint32_t number;  /* lkey, QP number */
 	uint64_t address; /* MR */
 	uint64_t length;
 	uint32_t access;
 	/* QP, SRQ */
-	struct urc_queue *sends;
-	struct urc_queue *receives;
+	struct urk_queue *sends;
+	struct urk_queue *receives;
 	uint64_t received; /* QP: completions of receives */
 	/* CQ */
 	pid_t polled_by;
@@ -115,33 +115,33 @@ struct urc_object {
 	uint64_t may_complete; /* requests of its queue pairs */
 };
 
-const char *urc_kind_name(enum urc_kind kind);
-struct urc_object *urc_object_add(enum urc_kind kind, const void *ptr,
+const char *urk_kind_name(enum urk_kind kind);
+struct urk_object *urk_object_add(enum urk_kind kind, const void *ptr,
 				  const struct ibv_context *context,
 				  uint32_t number);
 /* One that lives, or NULL. */
-struct urc_object *urc_object_find(enum urc_kind kind, const void *ptr);
+struct urk_object *urk_object_find(enum urk_kind kind, const void *ptr);
 /* MR, QP: the last one with that number, which may have ended. context NULL:
  * any. */
-struct urc_object *urc_object_numbered(enum urc_kind kind,
+struct urk_object *urk_object_numbered(enum urk_kind kind,
 				       const struct ibv_context *context,
 				       uint32_t number);
-/* About to be destroyed; undone by urc_object_back() if that fails. */
-void urc_object_end(struct urc_object *o);
-void urc_object_back(struct urc_object *o);
+/* About to be destroyed; undone by urk_object_back() if that fails. */
+void urk_object_end(struct urk_object *o);
+void urk_object_back(struct urk_object *o);
 /* The newest object; next by ->older. */
-struct urc_object *urc_objects(void);
+struct urk_object *urk_objects(void);
 /* In a child: all are the parent's. */
-void urc_objects_forget(void);
+void urk_objects_forget(void);
 
 /* --- queue.c --- */
 
-#define URC_SGES 4
+#define URK_SGES 4
 
 /* A request that is posted. */
-struct urc_request {
+struct urk_request {
 	uint64_t wr_id;
-	const struct urc_stack *posted;
+	const struct urk_stack *posted;
 	bool live;
 	bool signaled;
 	bool summed;
@@ -150,11 +150,11 @@ struct urc_request {
 	uintptr_t on_stack; /* of its data, the lowest on the thread's stack */
 	pid_t thread;
 	int nsge;
-	struct ibv_sge sge[URC_SGES];
+	struct ibv_sge sge[URK_SGES];
 };
 
 /* Counters run freely; the slot is counter & mask. */
-struct urc_queue {
+struct urk_queue {
 	uint32_t mask;
 	uint32_t head;
 	uint32_t tail;
@@ -162,111 +162,111 @@ struct urc_queue {
 	 * posted by other calls, and the queue is not followed any more. */
 	uint32_t expected;
 	bool lost;
-	struct urc_request ring[];
+	struct urk_request ring[];
 };
 
-struct urc_queue *urc_queue_new(uint32_t max_wr);
-void urc_queue_free(struct urc_queue *q);
-void urc_queue_clear(struct urc_queue *q, uint32_t expected);
+struct urk_queue *urk_queue_new(uint32_t max_wr);
+void urk_queue_free(struct urk_queue *q);
+void urk_queue_clear(struct urk_queue *q, uint32_t expected);
 /* NULL: it is not followed. */
-struct urc_request *urc_queue_add(struct urc_queue *q, uint64_t wr_id,
+struct urk_request *urk_queue_add(struct urk_queue *q, uint64_t wr_id,
 				  const struct ibv_sge *sge, int nsge);
-void urc_send_posted(struct urc_request *r, bool signaled, bool data,
+void urk_send_posted(struct urk_request *r, bool signaled, bool data,
 		     uint64_t received);
 /* The last n were not accepted. */
-void urc_queue_undo(struct urc_queue *q, uint32_t n);
+void urk_queue_undo(struct urk_queue *q, uint32_t n);
 /* max_wr requests are outstanding, and none is signaled. */
-bool urc_queue_none_signaled(const struct urc_queue *q, uint32_t max_wr);
+bool urk_queue_none_signaled(const struct urk_queue *q, uint32_t max_wr);
 /* A completion was polled. */
-void urc_send_done(struct urc_object *qp, const struct ibv_wc *wc);
-void urc_recv_done(struct urc_object *of, const struct ibv_wc *wc);
+void urk_send_done(struct urk_object *qp, const struct ibv_wc *wc);
+void urk_recv_done(struct urk_object *of, const struct ibv_wc *wc);
 /* Another live request whose buffers overlap those of r, or NULL. */
-const struct urc_request *urc_queue_overlap(const struct urc_queue *q,
-					    const struct urc_request *r);
+const struct urk_request *urk_queue_overlap(const struct urk_queue *q,
+					    const struct urk_request *r);
 /* A live request that names the key, or NULL. */
-const struct urc_request *urc_queue_uses(const struct urc_queue *q,
+const struct urk_request *urk_queue_uses(const struct urk_queue *q,
 					 uint32_t lkey);
 
 /* --- report.c, rules.c --- */
 
-enum urc_rule {
-	URC_MR_DEREGISTERED,
-	URC_MR_UNKNOWN,
-	URC_MR_WRONG_PD,
-	URC_MR_RANGE,
-	URC_MR_NO_LOCAL_WRITE,
-	URC_ACCESS_FLAGS,
-	URC_SEND_CHANGED,
-	URC_STACK_BUFFER,
-	URC_NEVER_SIGNALED,
-	URC_INLINE_TOO_LONG,
-	URC_TOO_MANY_SGES,
-	URC_POST_STATE,
-	URC_MODIFY_MASK,
-	URC_EVENT_NOT_ACKED,
-	URC_LOST_WAKEUP,
-	URC_NOT_ARMED,
-	URC_CQ_OVERRUN,
-	URC_RNR,
-	URC_BUSY,
-	URC_DESTROYED_TWICE,
-	URC_LEAK_AT_CLOSE,
+enum urk_rule {
+	URK_MR_DEREGISTERED,
+	URK_MR_UNKNOWN,
+	URK_MR_WRONG_PD,
+	URK_MR_RANGE,
+	URK_MR_NO_LOCAL_WRITE,
+	URK_ACCESS_FLAGS,
+	URK_SEND_CHANGED,
+	URK_STACK_BUFFER,
+	URK_NEVER_SIGNALED,
+	URK_INLINE_TOO_LONG,
+	URK_TOO_MANY_SGES,
+	URK_POST_STATE,
+	URK_MODIFY_MASK,
+	URK_EVENT_NOT_ACKED,
+	URK_LOST_WAKEUP,
+	URK_NOT_ARMED,
+	URK_CQ_OVERRUN,
+	URK_RNR,
+	URK_BUSY,
+	URK_DESTROYED_TWICE,
+	URK_LEAK_AT_CLOSE,
 	/* With `all` only */
-	URC_RECV_OVERLAP,
-	URC_CQ_SMALL,
-	URC_DEREG_IN_USE,
-	URC_TIMEOUT_ENDLESS,
-	URC_NO_RETRIES,
-	URC_LEAK_AT_EXIT,
-	URC_FORK,
-	URC_RULES,
+	URK_RECV_OVERLAP,
+	URK_CQ_SMALL,
+	URK_DEREG_IN_USE,
+	URK_TIMEOUT_ENDLESS,
+	URK_NO_RETRIES,
+	URK_LEAK_AT_EXIT,
+	URK_FORK,
+	URK_RULES,
 };
 
-struct urc_rule_text {
+struct urk_rule_text {
 	const char *name;
 	bool certain;
 	const char *what;
 	const char *source;
 	const char *change;
 };
-extern const struct urc_rule_text urc_rules[URC_RULES];
+extern const struct urk_rule_text urk_rules[URK_RULES];
 
 /*
  * A finding, once per rule, object and call site; o or stack may be NULL (stack:
  * where the call is now). other, or NULL: a further place, described by `label`.
  */
-void urc_find(enum urc_rule rule, const struct urc_object *o,
-	      const struct urc_stack *stack, const char *label,
-	      const struct urc_stack *other, const char *fmt, ...)
+void urk_find(enum urk_rule rule, const struct urk_object *o,
+	      const struct urk_stack *stack, const char *label,
+	      const struct urk_stack *other, const char *fmt, ...)
 	__attribute__((format(printf, 6, 7)));
-bool urc_rule_on(enum urc_rule rule);
-void urc_report_init(void);
+bool urk_rule_on(enum urk_rule rule);
+void urk_report_init(void);
 /* Prints this thread's findings; without the lock. */
-void urc_report_flush(void);
+void urk_report_flush(void);
 /* In a child: none so far. */
-void urc_report_forget(void);
+void urk_report_forget(void);
 /* The summary; returns the number of findings. */
-unsigned int urc_report_end(void);
+unsigned int urk_report_end(void);
 
 /* --- lock.c --- */
 
 /* False: this thread is inside already, or the process is not checked: only call
- * the real function. Else the lock is held, and errno kept until urc_leave(). */
-bool urc_enter(void);
-void urc_leave(void);
-extern bool urc_fork_init_called;
-pid_t urc_thread(void);
+ * the real function. Else the lock is held, and errno kept until urk_leave(). */
+bool urk_enter(void);
+void urk_leave(void);
+extern bool urk_fork_init_called;
+pid_t urk_thread(void);
 /* Of the calling thread, which is inside. */
-uintptr_t urc_thread_stack_end(void);
+uintptr_t urk_thread_stack_end(void);
 
 /* --- data.c --- */
 
 /* Replace the operations of a context. */
-void urc_wrap_ops(struct ibv_context *context);
+void urk_wrap_ops(struct ibv_context *context);
 
-void urc_qp_made(struct ibv_qp *qp);
-void urc_cq_made(struct ibv_cq *cq);
-void urc_srq_made(struct ibv_srq *srq);
-void urc_check_overrun(const struct ibv_cq *cq);
+void urk_qp_made(struct ibv_qp *qp);
+void urk_cq_made(struct ibv_cq *cq);
+void urk_srq_made(struct ibv_srq *srq);
+void urk_check_overrun(const struct ibv_cq *cq);
 
 #endif

@@ -17,12 +17,12 @@ static _Thread_local pid_t thread;
 static _Thread_local uintptr_t stack_end;
 static bool used; /* a device was opened */
 
-pid_t urc_thread(void)
+pid_t urk_thread(void)
 {
 	return thread;
 }
 
-uintptr_t urc_thread_stack_end(void)
+uintptr_t urk_thread_stack_end(void)
 {
 	return stack_end;
 }
@@ -42,9 +42,9 @@ static void look_at_thread(void)
 	pthread_attr_destroy(&attr);
 }
 
-bool urc_enter(void)
+bool urk_enter(void)
 {
-	if (!urc_on || inside)
+	if (!urk_on || inside)
 		return false;
 	kept_errno = errno;
 	inside = true;
@@ -55,12 +55,12 @@ bool urc_enter(void)
 	return true;
 }
 
-void urc_leave(void)
+void urk_leave(void)
 {
 	kept_errno = errno;
-	used |= urc_objects() != NULL;
+	used |= urk_objects() != NULL;
 	pthread_mutex_unlock(&lock);
-	urc_report_flush();
+	urk_report_flush();
 	inside = false;
 	errno = kept_errno;
 }
@@ -68,23 +68,23 @@ void urc_leave(void)
 static void check_fork(void)
 {
 	unsigned int n = 0;
-	const struct urc_object *one = NULL;
+	const struct urk_object *one = NULL;
 
-	for (const struct urc_object *o = urc_objects(); o; o = o->older)
-		if (o->kind == URC_MR && !o->ended) {
+	for (const struct urk_object *o = urk_objects(); o; o = o->older)
+		if (o->kind == URK_MR && !o->ended) {
 			n++;
 			one = o;
 		}
-	if (n && !urc_fork_init_called)
-		urc_find(URC_FORK, one, NULL, NULL, NULL,
+	if (n && !urk_fork_init_called)
+		urk_find(URK_FORK, one, NULL, NULL, NULL,
 			 "%u memory regions are registered", n);
 }
 
 static void before_fork(void)
 {
-	if (urc_enter()) {
+	if (urk_enter()) {
 		check_fork();
-		urc_leave();
+		urk_leave();
 	}
 	pthread_mutex_lock(&lock);
 }
@@ -98,28 +98,28 @@ static void after_fork(void)
 static void in_child(void)
 {
 	thread = 0;
-	urc_objects_forget();
-	urc_report_forget();
+	urk_objects_forget();
+	urk_report_forget();
 	used = false;
 	pthread_mutex_init(&lock, NULL);
 }
 
 __attribute__((constructor)) static void begin(void)
 {
-	if (!urc_options_read())
+	if (!urk_options_read())
 		return;
-	urc_stack_init();
-	urc_report_init();
-	urc_on = pthread_atfork(before_fork, after_fork, in_child) == 0;
+	urk_stack_init();
+	urk_report_init();
+	urk_on = pthread_atfork(before_fork, after_fork, in_child) == 0;
 }
 
 static void check_leaks(void)
 {
-	for (const struct urc_object *o = urc_objects(); o; o = o->older)
-		if (!o->ended && o->kind != URC_CONTEXT)
-			urc_find(URC_LEAK_AT_EXIT, NULL, o->made, NULL, NULL,
+	for (const struct urk_object *o = urk_objects(); o; o = o->older)
+		if (!o->ended && o->kind != URK_CONTEXT)
+			urk_find(URK_LEAK_AT_EXIT, NULL, o->made, NULL, NULL,
 				 "a %s, and maybe more that were made there",
-				 urc_kind_name(o->kind));
+				 urk_kind_name(o->kind));
 }
 
 /*
@@ -130,18 +130,18 @@ __attribute__((destructor)) static void end(void)
 {
 	unsigned int findings;
 
-	if (!urc_enter())
+	if (!urk_enter())
 		return;
-	for (const struct urc_object *o = urc_objects(); o; o = o->older)
-		if (o->kind == URC_CQ && !o->ended)
-			urc_check_overrun(o->ptr);
+	for (const struct urk_object *o = urk_objects(); o; o = o->older)
+		if (o->kind == URK_CQ && !o->ended)
+			urk_check_overrun(o->ptr);
 	check_leaks();
-	urc_leave();
+	urk_leave();
 	if (!used)
 		return;
 	fflush(NULL);
-	findings = urc_report_end();
-	urc_on = false;
-	if (findings && urc_options.status)
-		_exit(urc_options.status);
+	findings = urk_report_end();
+	urk_on = false;
+	if (findings && urk_options.status)
+		_exit(urk_options.status);
 }

@@ -6,40 +6,40 @@
 /* Ended objects that are remembered */
 #define ENDED_MAX 4096
 
-static struct urc_object *by_address[BUCKETS];
-static struct urc_object *by_number[BUCKETS];
-static struct urc_object *newest;
-static struct urc_object *ended[ENDED_MAX]; /* a ring */
+static struct urk_object *by_address[BUCKETS];
+static struct urk_object *by_number[BUCKETS];
+static struct urk_object *newest;
+static struct urk_object *ended[ENDED_MAX]; /* a ring */
 static uint32_t ended_at;
 static uint64_t serials;
 
-static const char *const kinds[URC_KINDS] = {
-	[URC_CONTEXT] = "context",     [URC_PD] = "protection domain",
-	[URC_MR] = "memory region",    [URC_CHANNEL] = "completion channel",
-	[URC_CQ] = "completion queue", [URC_SRQ] = "shared receive queue",
-	[URC_QP] = "queue pair",       [URC_AH] = "address handle",
+static const char *const kinds[URK_KINDS] = {
+	[URK_CONTEXT] = "context",     [URK_PD] = "protection domain",
+	[URK_MR] = "memory region",    [URK_CHANNEL] = "completion channel",
+	[URK_CQ] = "completion queue", [URK_SRQ] = "shared receive queue",
+	[URK_QP] = "queue pair",       [URK_AH] = "address handle",
 };
 
-const char *urc_kind_name(enum urc_kind kind)
+const char *urk_kind_name(enum urk_kind kind)
 {
 	return kinds[kind];
 }
 
-static struct urc_object **address_bucket(const void *ptr)
+static struct urk_object **address_bucket(const void *ptr)
 {
 	return &by_address[((uintptr_t)ptr >> 4) * 0x9e3779b97f4a7c15u >> 52];
 }
 
-static struct urc_object **number_bucket(uint32_t number)
+static struct urk_object **number_bucket(uint32_t number)
 {
 	return &by_number[number * 0x9e3779b9u >> 20];
 }
 
-struct urc_object *urc_object_add(enum urc_kind kind, const void *ptr,
+struct urk_object *urk_object_add(enum urk_kind kind, const void *ptr,
 				  const struct ibv_context *context,
 				  uint32_t number)
 {
-	struct urc_object *o = urc_alloc(sizeof(*o)), **bucket;
+	struct urk_object *o = urk_alloc(sizeof(*o)), **bucket;
 
 	if (!o)
 		return NULL;
@@ -48,7 +48,7 @@ struct urc_object *urc_object_add(enum urc_kind kind, const void *ptr,
 	o->context = context;
 	o->number = number;
 	o->serial = ++serials;
-	o->made = urc_stack_here();
+	o->made = urk_stack_here();
 	bucket = address_bucket(ptr);
 	o->next = *bucket;
 	*bucket = o;
@@ -62,28 +62,28 @@ struct urc_object *urc_object_add(enum urc_kind kind, const void *ptr,
 	return o;
 }
 
-struct urc_object *urc_object_find(enum urc_kind kind, const void *ptr)
+struct urk_object *urk_object_find(enum urk_kind kind, const void *ptr)
 {
-	for (struct urc_object *o = *address_bucket(ptr); o; o = o->next)
+	for (struct urk_object *o = *address_bucket(ptr); o; o = o->next)
 		if (o->ptr == ptr && o->kind == kind && !o->ended)
 			return o;
 	return NULL;
 }
 
-struct urc_object *urc_object_numbered(enum urc_kind kind,
+struct urk_object *urk_object_numbered(enum urk_kind kind,
 				       const struct ibv_context *context,
 				       uint32_t number)
 {
-	for (struct urc_object *o = *number_bucket(number); o; o = o->next_nr)
+	for (struct urk_object *o = *number_bucket(number); o; o = o->next_nr)
 		if (o->number == number && o->kind == kind &&
 		    (!context || o->context == context))
 			return o;
 	return NULL;
 }
 
-static void forget(struct urc_object *o)
+static void forget(struct urk_object *o)
 {
-	struct urc_object **p;
+	struct urk_object **p;
 
 	for (p = address_bucket(o->ptr); *p != o; p = &(*p)->next)
 		;
@@ -94,22 +94,22 @@ static void forget(struct urc_object *o)
 	*(o->newer ? &o->newer->older : &newest) = o->older;
 	if (o->older)
 		o->older->newer = o->newer;
-	urc_queue_free(o->sends);
-	urc_queue_free(o->receives);
-	urc_free(o, sizeof(*o));
+	urk_queue_free(o->sends);
+	urk_queue_free(o->receives);
+	urk_free(o, sizeof(*o));
 }
 
-void urc_object_end(struct urc_object *o)
+void urk_object_end(struct urk_object *o)
 {
-	struct urc_object **slot = &ended[ended_at++ % ENDED_MAX];
+	struct urk_object **slot = &ended[ended_at++ % ENDED_MAX];
 
-	o->ended = urc_stack_here();
+	o->ended = urk_stack_here();
 	if (*slot)
 		forget(*slot);
 	*slot = o;
 }
 
-void urc_object_back(struct urc_object *o)
+void urk_object_back(struct urk_object *o)
 {
 	o->ended = NULL;
 	for (uint32_t i = ended_at; i-- > 0 && i + ENDED_MAX >= ended_at;) {
@@ -120,12 +120,12 @@ void urc_object_back(struct urc_object *o)
 	}
 }
 
-struct urc_object *urc_objects(void)
+struct urk_object *urk_objects(void)
 {
 	return newest;
 }
 
-void urc_objects_forget(void)
+void urk_objects_forget(void)
 {
 	while (newest)
 		forget(newest);

@@ -7,24 +7,24 @@
 #include "check/internal.h"
 #include "check/options.h"
 
-struct urc_options urc_options = { .status = 99 };
-bool urc_on;
+struct urk_options urk_options = { .status = 99 };
+bool urk_on;
 
 static char text[4096];
 
 static void take(char *word)
 {
-	urc_options.all |= !strcmp(word, "all");
-	urc_options.json |= !strcmp(word, "json");
+	urk_options.all |= !strcmp(word, "all");
+	urk_options.json |= !strcmp(word, "json");
 	if (!strncmp(word, "exit=", 5))
-		urc_options.status = (int)strtol(word + 5, NULL, 10) & 0xff;
+		urk_options.status = (int)strtol(word + 5, NULL, 10) & 0xff;
 	if (!strncmp(word, "file=", 5))
-		urc_options.file = word + 5;
+		urk_options.file = word + 5;
 	if (!strncmp(word, "suppress=", 9))
-		urc_options.suppressions = word + 9;
+		urk_options.suppressions = word + 9;
 }
 
-bool urc_options_read(void)
+bool urk_options_read(void)
 {
 	const char *value = getenv("URNIC_CHECK");
 	char *state = NULL;

@@ -5,6 +5,6 @@
 #include <stdbool.h>
 
 /* Reads the environment; false: nothing is to be checked. */
-bool urc_options_read(void);
+bool urk_options_read(void);
 
 #endif

@@ -35,7 +35,7 @@ static void *map(size_t size)
 	return p == -1 ? NULL : (void *)p;
 }
 
-void *urc_alloc(size_t size)
+void *urk_alloc(size_t size)
 {
 	unsigned int c = class_of(size);
 	struct block *b = free_blocks[c];
@@ -59,7 +59,7 @@ void *urc_alloc(size_t size)
 	return b;
 }
 
-void urc_free(void *p, size_t size)
+void urk_free(void *p, size_t size)
 {
 	unsigned int c = class_of(size);
 	struct block *b = p;

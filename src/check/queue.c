@@ -14,53 +14,53 @@
 #define PIECE  4096u
 #define PIECES 16u
 
-static size_t bytes(const struct urc_queue *q)
+static size_t bytes(const struct urk_queue *q)
 {
 	return sizeof(*q) + ((size_t)q->mask + 1) * sizeof(q->ring[0]);
 }
 
-struct urc_queue *urc_queue_new(uint32_t max_wr)
+struct urk_queue *urk_queue_new(uint32_t max_wr)
 {
 	uint32_t slots = 1;
-	struct urc_queue *q;
+	struct urk_queue *q;
 
 	while (slots < max_wr)
 		slots *= 2;
-	q = urc_alloc(sizeof(*q) + (size_t)slots * sizeof(q->ring[0]));
+	q = urk_alloc(sizeof(*q) + (size_t)slots * sizeof(q->ring[0]));
 	if (q)
 		q->mask = slots - 1;
 	return q;
 }
 
-void urc_queue_free(struct urc_queue *q)
+void urk_queue_free(struct urk_queue *q)
 {
 	if (q)
-		urc_free(q, bytes(q));
+		urk_free(q, bytes(q));
 }
 
-void urc_queue_clear(struct urc_queue *q, uint32_t expected)
+void urk_queue_clear(struct urk_queue *q, uint32_t expected)
 {
 	q->head = q->tail;
 	q->expected = expected;
 	q->lost = false;
 }
 
-static struct urc_request *at(const struct urc_queue *q, uint32_t i)
+static struct urk_request *at(const struct urk_queue *q, uint32_t i)
 {
-	return (struct urc_request *)(uintptr_t)&q->ring[i & q->mask];
+	return (struct urk_request *)(uintptr_t)&q->ring[i & q->mask];
 }
 
 /* The current thread's stack, from where it is now. */
 static bool is_on_stack(uint64_t addr, uintptr_t here)
 {
-	return addr >= here && addr < urc_thread_stack_end();
+	return addr >= here && addr < urk_thread_stack_end();
 }
 
-struct urc_request *urc_queue_add(struct urc_queue *q, uint64_t wr_id,
+struct urk_request *urk_queue_add(struct urk_queue *q, uint64_t wr_id,
 				  const struct ibv_sge *sge, int nsge)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-	struct urc_request *r;
+	struct urk_request *r;
 
 	if (q->lost)
 		return NULL;
@@ -69,17 +69,17 @@ struct urc_request *urc_queue_add(struct urc_queue *q, uint64_t wr_id,
 		return NULL;
 	}
 	r = at(q, q->tail++);
-	*r = (struct urc_request){ .wr_id = wr_id,
+	*r = (struct urk_request){ .wr_id = wr_id,
 				   .live = true,
-				   .posted = urc_stack_here(),
-				   .thread = urc_thread() };
+				   .posted = urk_stack_here(),
+				   .thread = urk_thread() };
 	for (int i = 0; i < nsge; i++) {
 		if (!sge[i].length)
 			continue;
 		if (is_on_stack(sge[i].addr, here) &&
 		    (!r->on_stack || sge[i].addr < r->on_stack))
 			r->on_stack = sge[i].addr;
-		if (r->nsge < URC_SGES)
+		if (r->nsge < URK_SGES)
 			r->sge[r->nsge++] = sge[i];
 	}
 	return r;
@@ -103,7 +103,7 @@ static bool add_piece(uint64_t addr, size_t n, uint64_t *sum)
 	return true;
 }
 
-static bool sum_of(const struct urc_request *r, uint64_t *sum)
+static bool sum_of(const struct urk_request *r, uint64_t *sum)
 {
 	*sum = 0;
 	for (int i = 0; i < r->nsge; i++) {
@@ -123,7 +123,7 @@ static bool sum_of(const struct urc_request *r, uint64_t *sum)
 	return true;
 }
 
-void urc_send_posted(struct urc_request *r, bool signaled, bool data,
+void urk_send_posted(struct urk_request *r, bool signaled, bool data,
 		     uint64_t received)
 {
 	r->signaled = signaled;
@@ -133,13 +133,13 @@ void urc_send_posted(struct urc_request *r, bool signaled, bool data,
 		r->on_stack = 0;
 }
 
-void urc_queue_undo(struct urc_queue *q, uint32_t n)
+void urk_queue_undo(struct urk_queue *q, uint32_t n)
 {
 	if (!q->lost)
 		q->tail -= n;
 }
 
-bool urc_queue_none_signaled(const struct urc_queue *q, uint32_t max_wr)
+bool urk_queue_none_signaled(const struct urk_queue *q, uint32_t max_wr)
 {
 	if (q->lost || q->tail - q->head < max_wr)
 		return false;
@@ -150,32 +150,32 @@ bool urc_queue_none_signaled(const struct urc_queue *q, uint32_t max_wr)
 }
 
 /* Was the function whose buffer it is left meanwhile? */
-static bool check_stack(const struct urc_object *of,
-			const struct urc_request *r, const char *what)
+static bool check_stack(const struct urk_object *of,
+			const struct urk_request *r, const char *what)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 
-	if (!r->on_stack || r->thread != urc_thread() || r->on_stack >= here)
+	if (!r->on_stack || r->thread != urk_thread() || r->on_stack >= here)
 		return true;
-	urc_find(
-		URC_STACK_BUFFER, of, r->posted, "completed at",
-		urc_stack_here(),
+	urk_find(
+		URK_STACK_BUFFER, of, r->posted, "completed at",
+		urk_stack_here(),
 		"the buffer of a %s, at 0x%llx, was on the stack of the thread, "
 		"which has returned from there before the completion",
 		what, (unsigned long long)r->on_stack);
 	return false;
 }
 
-static void check_sum(const struct urc_object *qp, const struct urc_request *r)
+static void check_sum(const struct urk_object *qp, const struct urk_request *r)
 {
 	uint64_t sum;
 
 	/* A message of the peer may have told that the request has arrived. */
-	if (!r->summed || (qp->received != r->received && !urc_options.all) ||
+	if (!r->summed || (qp->received != r->received && !urk_options.all) ||
 	    !sum_of(r, &sum) || sum == r->sum)
 		return;
-	urc_find(URC_SEND_CHANGED, qp, r->posted, "completed at",
-		 urc_stack_here(),
+	urk_find(URK_SEND_CHANGED, qp, r->posted, "completed at",
+		 urk_stack_here(),
 		 "the buffer of a request, 0x%llx (%u bytes%s), has other "
 		 "contents at its completion than when it was posted",
 		 (unsigned long long)r->sge[0].addr, r->sge[0].length,
@@ -183,12 +183,12 @@ static void check_sum(const struct urc_object *qp, const struct urc_request *r)
 }
 
 /* The position of the request that a completion is about, or of the tail. */
-static uint32_t find_send(const struct urc_queue *q, const struct ibv_wc *wc)
+static uint32_t find_send(const struct urk_queue *q, const struct ibv_wc *wc)
 {
 	bool failed = wc->status != IBV_WC_SUCCESS;
 
 	for (uint32_t i = q->head; i != q->tail; i++) {
-		const struct urc_request *r = at(q, i);
+		const struct urk_request *r = at(q, i);
 
 		if ((failed || r->signaled) && r->wr_id == wc->wr_id)
 			return i;
@@ -198,9 +198,9 @@ static uint32_t find_send(const struct urc_queue *q, const struct ibv_wc *wc)
 	return q->tail;
 }
 
-void urc_send_done(struct urc_object *qp, const struct ibv_wc *wc)
+void urk_send_done(struct urk_object *qp, const struct ibv_wc *wc)
 {
-	struct urc_queue *q = qp->sends;
+	struct urk_queue *q = qp->sends;
 	uint32_t i;
 
 	if (!q || q->lost)
@@ -218,14 +218,14 @@ void urc_send_done(struct urc_object *qp, const struct ibv_wc *wc)
 	}
 }
 
-void urc_recv_done(struct urc_object *of, const struct ibv_wc *wc)
+void urk_recv_done(struct urk_object *of, const struct ibv_wc *wc)
 {
-	struct urc_queue *q = of->receives;
+	struct urk_queue *q = of->receives;
 
 	if (!q || q->lost)
 		return;
 	for (uint32_t i = q->head; i != q->tail; i++) {
-		struct urc_request *r = at(q, i);
+		struct urk_request *r = at(q, i);
 
 		if (!r->live || r->wr_id != wc->wr_id)
 			continue;
@@ -243,11 +243,11 @@ static bool overlaps(const struct ibv_sge *a, const struct ibv_sge *b)
 	return a->addr < b->addr + b->length && b->addr < a->addr + a->length;
 }
 
-const struct urc_request *urc_queue_overlap(const struct urc_queue *q,
-					    const struct urc_request *r)
+const struct urk_request *urk_queue_overlap(const struct urk_queue *q,
+					    const struct urk_request *r)
 {
 	for (uint32_t i = q->head; i != q->tail; i++) {
-		const struct urc_request *o = at(q, i);
+		const struct urk_request *o = at(q, i);
 
 		for (int k = 0; o != r && o->live && k < o->nsge; k++)
 			for (int j = 0; j < r->nsge; j++)
@@ -257,11 +257,11 @@ const struct urc_request *urc_queue_overlap(const struct urc_queue *q,
 	return NULL;
 }
 
-const struct urc_request *urc_queue_uses(const struct urc_queue *q,
+const struct urk_request *urk_queue_uses(const struct urk_queue *q,
 					 uint32_t lkey)
 {
 	for (uint32_t i = q->head; !q->lost && i != q->tail; i++) {
-		const struct urc_request *r = at(q, i);
+		const struct urk_request *r = at(q, i);
 
 		for (int k = 0; r->live && k < r->nsge; k++)
 			if (r->sge[k].lkey == lkey)

@@ -25,27 +25,27 @@ struct seen {
 	struct seen *next;
 	uint64_t object;
 	const void *site;
-	enum urc_rule rule;
+	enum urk_rule rule;
 };
 
 struct finding {
 	struct finding *next;
-	enum urc_rule rule;
+	enum urk_rule rule;
 	pid_t thread;
 	char found[FOUND];
 	char object[OBJECT]; /* "": none */
-	const struct urc_stack *at;
-	const struct urc_stack *made; /* NULL: unknown */
-	const struct urc_stack *ended;
+	const struct urk_stack *at;
+	const struct urk_stack *made; /* NULL: unknown */
+	const struct urk_stack *ended;
 	const char *label; /* of other */
-	const struct urc_stack *other;
+	const struct urk_stack *other;
 };
 
 /* A line of the file of suppressions */
 struct suppression {
 	char rule[64];
-	char function[URC_NAME];
-	char object[URC_NAME];
+	char function[URK_NAME];
+	char object[URK_NAME];
 };
 
 static struct seen *seen[BUCKETS];
@@ -55,17 +55,17 @@ static _Thread_local struct finding *mine; /* to be printed; newest first */
 static pthread_mutex_t printing = PTHREAD_MUTEX_INITIALIZER;
 static struct suppression suppressions[256];
 static size_t nsuppressions;
-static _Atomic unsigned int counts[URC_RULES];
+static _Atomic unsigned int counts[URK_RULES];
 static _Atomic unsigned int suppressed;
 static char text[32768];
 static size_t len;
 
-bool urc_rule_on(enum urc_rule rule)
+bool urk_rule_on(enum urk_rule rule)
 {
-	return urc_options.all || urc_rules[rule].certain;
+	return urk_options.all || urk_rules[rule].certain;
 }
 
-static bool is_new(enum urc_rule rule, const struct urc_object *o,
+static bool is_new(enum urk_rule rule, const struct urk_object *o,
 		   const void *site)
 {
 	uint64_t object = o ? o->serial : 0;
@@ -76,7 +76,7 @@ static bool is_new(enum urc_rule rule, const struct urc_object *o,
 	for (struct seen *s = *bucket; s; s = s->next)
 		if (s->rule == rule && s->object == object && s->site == site)
 			return false;
-	struct seen *s = urc_alloc(sizeof(*s));
+	struct seen *s = urk_alloc(sizeof(*s));
 
 	if (!s)
 		return false;
@@ -85,38 +85,38 @@ static bool is_new(enum urc_rule rule, const struct urc_object *o,
 	return true;
 }
 
-static void describe(const struct urc_object *o, char *out)
+static void describe(const struct urk_object *o, char *out)
 {
-	if (o->kind == URC_MR)
+	if (o->kind == URK_MR)
 		snprintf(out, OBJECT,
 			 "memory region of key 0x%x, 0x%llx (%llu bytes), "
 			 "access 0x%x",
 			 o->number, (unsigned long long)o->address,
 			 (unsigned long long)o->length, o->access);
-	else if (o->kind == URC_QP)
+	else if (o->kind == URK_QP)
 		snprintf(out, OBJECT, "queue pair 0x%06x", o->number);
 	else
-		snprintf(out, OBJECT, "%s %p", urc_kind_name(o->kind), o->ptr);
+		snprintf(out, OBJECT, "%s %p", urk_kind_name(o->kind), o->ptr);
 }
 
-void urc_find(enum urc_rule rule, const struct urc_object *o,
-	      const struct urc_stack *stack, const char *label,
-	      const struct urc_stack *other, const char *fmt, ...)
+void urk_find(enum urk_rule rule, const struct urk_object *o,
+	      const struct urk_stack *stack, const char *label,
+	      const struct urk_stack *other, const char *fmt, ...)
 {
 	struct finding *f;
 	va_list ap;
 
-	if (!urc_rule_on(rule))
+	if (!urk_rule_on(rule))
 		return;
 	if (!stack)
-		stack = urc_stack_here();
+		stack = urk_stack_here();
 	if (!is_new(rule, o, stack->frame[0]))
 		return;
-	f = urc_alloc(sizeof(*f));
+	f = urk_alloc(sizeof(*f));
 	if (!f)
 		return;
 	f->rule = rule;
-	f->thread = urc_thread();
+	f->thread = urk_thread();
 	f->at = stack;
 	f->label = label;
 	f->other = other;
@@ -147,10 +147,10 @@ static void read_suppression(char *line)
 	nsuppressions++;
 }
 
-void urc_report_init(void)
+void urk_report_init(void)
 {
-	FILE *f = urc_options.suppressions
-			  ? fopen(urc_options.suppressions, "re")
+	FILE *f = urk_options.suppressions
+			  ? fopen(urk_options.suppressions, "re")
 			  : NULL;
 	char line[1024];
 
@@ -164,12 +164,12 @@ void urc_report_init(void)
 
 static bool fits(const struct suppression *s, const struct finding *f)
 {
-	struct urc_frame_name name;
+	struct urk_frame_name name;
 
-	if (fnmatch(s->rule, urc_rules[f->rule].name, 0) != 0)
+	if (fnmatch(s->rule, urk_rules[f->rule].name, 0) != 0)
 		return false;
 	for (int i = 0; i < f->at->n; i++) {
-		urc_name(f->at->frame[i], &name);
+		urk_name(f->at->frame[i], &name);
 		if (fnmatch(s->function, name.function, 0) == 0 &&
 		    fnmatch(s->object, name.object, 0) == 0)
 			return true;
@@ -217,10 +217,10 @@ static void put_line_text(const char *label, const char *value)
 /* False: the frames behind it are those of the C library. */
 static bool put_frame(void *frame, const char *label, bool first)
 {
-	struct urc_frame_name n;
-	char s[3 * URC_NAME];
+	struct urk_frame_name n;
+	char s[3 * URK_NAME];
 
-	urc_name(frame, &n);
+	urk_name(frame, &n);
 	if (!n.function[0])
 		snprintf(s, sizeof(s), "%.200s+0x%zx", n.object, n.offset);
 	else if (n.line[0])
@@ -228,7 +228,7 @@ static bool put_frame(void *frame, const char *label, bool first)
 	else
 		snprintf(s, sizeof(s), "%.200s+0x%zx (%.200s)", n.function,
 			 n.offset, n.object);
-	if (urc_options.json) {
+	if (urk_options.json) {
 		put(first ? "" : ",");
 		put_string(s);
 	} else {
@@ -237,21 +237,21 @@ static bool put_frame(void *frame, const char *label, bool first)
 	return strcmp(n.function, "main") != 0;
 }
 
-static void put_stack(const char *label, const struct urc_stack *s)
+static void put_stack(const char *label, const struct urk_stack *s)
 {
 	if (!s || !s->n)
 		return;
-	if (urc_options.json)
+	if (urk_options.json)
 		put(",\"%s\":[", label);
 	for (int i = 0; i < s->n && put_frame(s->frame[i], label, i == 0); i++)
 		;
-	if (urc_options.json)
+	if (urk_options.json)
 		put("]");
 }
 
 static void put_text(const struct finding *f)
 {
-	const struct urc_rule_text *r = &urc_rules[f->rule];
+	const struct urk_rule_text *r = &urk_rules[f->rule];
 
 	put("urnic check: process %d (%s), thread %d: %s [%s]\n", (int)getpid(),
 	    program_invocation_short_name, (int)f->thread, r->what, r->name);
@@ -269,7 +269,7 @@ static void put_text(const struct finding *f)
 
 static void put_json(const struct finding *f)
 {
-	const struct urc_rule_text *r = &urc_rules[f->rule];
+	const struct urk_rule_text *r = &urk_rules[f->rule];
 
 	put("{\"pid\":%d,\"thread\":%d", (int)getpid(), (int)f->thread);
 	put_member("program", program_invocation_short_name);
@@ -291,13 +291,13 @@ static void put_json(const struct finding *f)
 /* The file's name, with %p replaced by the process. */
 static int open_file(void)
 {
-	const char *at = strstr(urc_options.file, "%p");
+	const char *at = strstr(urk_options.file, "%p");
 	char path[4096];
 
 	snprintf(path, sizeof(path), "%.*s",
-		 at ? (int)(at - urc_options.file)
-		    : (int)strlen(urc_options.file),
-		 urc_options.file);
+		 at ? (int)(at - urk_options.file)
+		    : (int)strlen(urk_options.file),
+		 urk_options.file);
 	if (at) {
 		size_t n = strlen(path);
 
@@ -309,7 +309,7 @@ static int open_file(void)
 
 static void write_text(void)
 {
-	int fd = urc_options.file ? open_file() : STDERR_FILENO;
+	int fd = urk_options.file ? open_file() : STDERR_FILENO;
 
 	for (size_t done = 0; done < len;) {
 		ssize_t n = write(fd, text + done, len - done);
@@ -318,7 +318,7 @@ static void write_text(void)
 			break;
 		done += (size_t)n;
 	}
-	if (urc_options.file && fd >= 0)
+	if (urk_options.file && fd >= 0)
 		close(fd);
 	len = 0;
 }
@@ -332,7 +332,7 @@ static void print(const struct finding *f)
 		return;
 	}
 	counts[f->rule]++;
-	if (urc_options.json)
+	if (urk_options.json)
 		put_json(f);
 	else
 		put_text(f);
@@ -343,7 +343,7 @@ static void print(const struct finding *f)
  * A thread that prints calls malloc(), where it may wait for one that is in a hook
  * of malloc() and comes here. So nobody waits long: this one drops its finding.
  */
-void urc_report_flush(void)
+void urk_report_flush(void)
 {
 	struct finding *f = mine, *before = NULL, *next;
 	struct timespec end;
@@ -363,39 +363,39 @@ void urc_report_flush(void)
 			counts[f->rule]++;
 		return;
 	}
-	urc_names_begin(true);
+	urk_names_begin(true);
 	for (f = before; f; f = f->next)
 		print(f);
-	urc_names_end();
+	urk_names_end();
 	pthread_mutex_unlock(&printing);
 }
 
-void urc_report_forget(void)
+void urk_report_forget(void)
 {
 	mine = NULL;
 	pthread_mutex_init(&printing, NULL);
-	for (size_t i = 0; i < URC_RULES; i++)
+	for (size_t i = 0; i < URK_RULES; i++)
 		counts[i] = 0;
 	suppressed = 0;
 }
 
 static void put_count(size_t i, bool first)
 {
-	if (urc_options.json)
-		put("%s\"%s\":%u", first ? "" : ",", urc_rules[i].name,
+	if (urk_options.json)
+		put("%s\"%s\":%u", first ? "" : ",", urk_rules[i].name,
 		    counts[i]);
 	else
-		put("%s%s %u", first ? "" : ", ", urc_rules[i].name, counts[i]);
+		put("%s%s %u", first ? "" : ", ", urk_rules[i].name, counts[i]);
 }
 
-unsigned int urc_report_end(void)
+unsigned int urk_report_end(void)
 {
 	unsigned int sum = 0;
 	bool first = true;
 
-	for (size_t i = 0; i < URC_RULES; i++)
+	for (size_t i = 0; i < URK_RULES; i++)
 		sum += counts[i];
-	if (urc_options.json) {
+	if (urk_options.json) {
 		put("{\"pid\":%d", (int)getpid());
 		put_member("program", program_invocation_short_name);
 		put(",\"findings\":%u,\"suppressed\":%u,\"rules\":{", sum,
@@ -405,13 +405,13 @@ unsigned int urc_report_end(void)
 		    (int)getpid(), program_invocation_short_name, sum,
 		    suppressed, sum ? ": " : "");
 	}
-	for (size_t i = 0; i < URC_RULES; i++) {
+	for (size_t i = 0; i < URK_RULES; i++) {
 		if (!counts[i])
 			continue;
 		put_count(i, first);
 		first = false;
 	}
-	put(urc_options.json ? "}}\n" : "\n");
+	put(urk_options.json ? "}}\n" : "\n");
 	write_text();
 	return sum;
 }

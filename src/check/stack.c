@@ -17,8 +17,8 @@
 /* Frames of this library that may come before the caller's. */
 #define INNER	12
 
-static struct urc_stack *stacks[BUCKETS];
-static struct urc_stack unknown = { .n = 0 };
+static struct urk_stack *stacks[BUCKETS];
+static struct urk_stack unknown = { .n = 0 };
 static uintptr_t own_start, own_end;
 
 static int find_own(struct dl_phdr_info *info, size_t size, void *arg)
@@ -38,11 +38,11 @@ static int find_own(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
-void urc_stack_init(void)
+void urk_stack_init(void)
 {
 	void *frame[2];
 
-	(void)dl_iterate_phdr(find_own, (void *)(uintptr_t)urc_stack_init);
+	(void)dl_iterate_phdr(find_own, (void *)(uintptr_t)urk_stack_init);
 	/* The first call loads a library, which calls malloc(). */
 	(void)backtrace(frame, 2);
 }
@@ -52,18 +52,18 @@ static bool is_own(const void *frame)
 	return (uintptr_t)frame >= own_start && (uintptr_t)frame < own_end;
 }
 
-const struct urc_stack *urc_stack_here(void)
+const struct urk_stack *urk_stack_here(void)
 {
-	void *frame[URC_FRAMES + INNER];
-	int n = backtrace(frame, URC_FRAMES + INNER), first = 0;
+	void *frame[URK_FRAMES + INNER];
+	int n = backtrace(frame, URK_FRAMES + INNER), first = 0;
 	uint64_t hash = 14695981039346656037u; /* FNV-1a */
-	struct urc_stack *s, **bucket;
+	struct urk_stack *s, **bucket;
 
 	while (first < n && is_own(frame[first]))
 		first++;
 	n -= first;
-	if (n > URC_FRAMES)
-		n = URC_FRAMES;
+	if (n > URK_FRAMES)
+		n = URK_FRAMES;
 	if (n <= 0)
 		return &unknown;
 	for (int i = 0; i < n; i++)
@@ -72,7 +72,7 @@ const struct urc_stack *urc_stack_here(void)
 	for (s = *bucket; s; s = s->next)
 		if (s->hash == hash && s->n == n)
 			return s;
-	s = urc_alloc(sizeof(*s));
+	s = urk_alloc(sizeof(*s));
 	if (!s)
 		return &unknown;
 	s->hash = hash;
@@ -94,7 +94,7 @@ static int no_other_file(Dwfl_Module *module, void **data, const char *name,
 	return -1;
 }
 
-void urc_names_begin(bool lines)
+void urk_names_begin(bool lines)
 {
 	static const Dwfl_Callbacks callbacks = {
 		.find_elf = dwfl_linux_proc_find_elf,
@@ -104,17 +104,17 @@ void urc_names_begin(bool lines)
 	dwfl = lines ? dwfl_begin(&callbacks) : NULL;
 	if (dwfl && (dwfl_linux_proc_report(dwfl, getpid()) ||
 		     dwfl_report_end(dwfl, NULL, NULL)))
-		urc_names_end();
+		urk_names_end();
 }
 
-void urc_names_end(void)
+void urk_names_end(void)
 {
 	if (dwfl)
 		dwfl_end(dwfl);
 	dwfl = NULL;
 }
 
-static void debug_name(uintptr_t at, struct urc_frame_name *out)
+static void debug_name(uintptr_t at, struct urk_frame_name *out)
 {
 	Dwfl_Module *m = dwfl ? dwfl_addrmodule(dwfl, at) : NULL;
 	Dwfl_Line *line = m ? dwfl_module_getsrc(m, at) : NULL;
@@ -138,27 +138,27 @@ static void debug_name(uintptr_t at, struct urc_frame_name *out)
 	snprintf(out->line, sizeof(out->line), "%.200s:%d", file, number);
 }
 #else
-void urc_names_begin(bool lines)
+void urk_names_begin(bool lines)
 {
 }
 
-void urc_names_end(void)
+void urk_names_end(void)
 {
 }
 
-static void debug_name(uintptr_t at, struct urc_frame_name *out)
+static void debug_name(uintptr_t at, struct urk_frame_name *out)
 {
 }
 #endif
 
-void urc_name(void *frame, struct urc_frame_name *out)
+void urk_name(void *frame, struct urk_frame_name *out)
 {
 	/* The call, not the instruction behind it */
 	uintptr_t at = (uintptr_t)frame - 1;
 	const char *file;
 	Dl_info info;
 
-	*out = (struct urc_frame_name){ .offset = at };
+	*out = (struct urk_frame_name){ .offset = at };
 	/* NOLINTNEXTLINE(performance-no-int-to-ptr) */
 	if (dladdr((void *)at, &info) && info.dli_fname) {
 		file = strrchr(info.dli_fname, '/');

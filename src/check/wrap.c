@@ -16,16 +16,16 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-bool urc_fork_init_called;
+bool urk_fork_init_called;
 
 /* --- made --- */
 
-static void made(enum urc_kind kind, const void *ptr,
+static void made(enum urk_kind kind, const void *ptr,
 		 const struct ibv_context *context)
 {
-	if (ptr && urc_enter()) {
-		urc_object_add(kind, ptr, context, 0);
-		urc_leave();
+	if (ptr && urk_enter()) {
+		urk_object_add(kind, ptr, context, 0);
+		urk_leave();
 	}
 }
 
@@ -33,9 +33,9 @@ WRAPPER(struct ibv_context *, ibv_open_device, (struct ibv_device * device))
 {
 	struct ibv_context *c = REAL(ibv_open_device)(device);
 
-	if (c && urc_on)
-		urc_wrap_ops(c);
-	made(URC_CONTEXT, c, c);
+	if (c && urk_on)
+		urk_wrap_ops(c);
+	made(URK_CONTEXT, c, c);
 	return c;
 }
 
@@ -43,9 +43,9 @@ WRAPPER(struct ibv_context *, ibv_import_device, (int fd))
 {
 	struct ibv_context *c = REAL(ibv_import_device)(fd);
 
-	if (c && urc_on)
-		urc_wrap_ops(c);
-	made(URC_CONTEXT, c, c);
+	if (c && urk_on)
+		urk_wrap_ops(c);
+	made(URK_CONTEXT, c, c);
 	return c;
 }
 
@@ -53,7 +53,7 @@ WRAPPER(struct ibv_pd *, ibv_alloc_pd, (struct ibv_context * context))
 {
 	struct ibv_pd *pd = REAL(ibv_alloc_pd)(context);
 
-	made(URC_PD, pd, context);
+	made(URK_PD, pd, context);
 	return pd;
 }
 
@@ -62,7 +62,7 @@ WRAPPER(struct ibv_comp_channel *, ibv_create_comp_channel,
 {
 	struct ibv_comp_channel *ch = REAL(ibv_create_comp_channel)(context);
 
-	made(URC_CHANNEL, ch, context);
+	made(URK_CHANNEL, ch, context);
 	return ch;
 }
 
@@ -71,7 +71,7 @@ WRAPPER(struct ibv_ah *, ibv_create_ah,
 {
 	struct ibv_ah *ah = REAL(ibv_create_ah)(pd, attr);
 
-	made(URC_AH, ah, pd->context);
+	made(URK_AH, ah, pd->context);
 	return ah;
 }
 
@@ -83,7 +83,7 @@ WRAPPER(struct ibv_cq *, ibv_create_cq,
 		REAL(ibv_create_cq)(context, cqe, cq_context, channel, vector);
 
 	if (cq)
-		urc_cq_made(cq);
+		urk_cq_made(cq);
 	return cq;
 }
 
@@ -93,7 +93,7 @@ WRAPPER(struct ibv_srq *, ibv_create_srq,
 	struct ibv_srq *srq = REAL(ibv_create_srq)(pd, attr);
 
 	if (srq)
-		urc_srq_made(srq);
+		urk_srq_made(srq);
 	return srq;
 }
 
@@ -103,7 +103,7 @@ WRAPPER(struct ibv_qp *, ibv_create_qp,
 	struct ibv_qp *qp = REAL(ibv_create_qp)(pd, attr);
 
 	if (qp)
-		urc_qp_made(qp);
+		urk_qp_made(qp);
 	return qp;
 }
 
@@ -113,26 +113,26 @@ static struct ibv_mr *registered(struct ibv_mr *mr, uint32_t access)
 {
 	const uint32_t remote =
 		IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-	struct urc_object *o;
+	struct urk_object *o;
 
-	if (!urc_enter())
+	if (!urk_enter())
 		return mr;
 	if (!mr && errno == EINVAL && access & remote &&
 	    !(access & IBV_ACCESS_LOCAL_WRITE))
-		urc_find(URC_ACCESS_FLAGS, NULL, NULL, NULL, NULL,
+		urk_find(URK_ACCESS_FLAGS, NULL, NULL, NULL, NULL,
 			 "access 0x%x has %s and not IBV_ACCESS_LOCAL_WRITE: "
 			 "EINVAL",
 			 access,
 			 access & IBV_ACCESS_REMOTE_WRITE
 				 ? "IBV_ACCESS_REMOTE_WRITE"
 				 : "IBV_ACCESS_REMOTE_ATOMIC");
-	o = mr ? urc_object_add(URC_MR, mr, mr->context, mr->lkey) : NULL;
+	o = mr ? urk_object_add(URK_MR, mr, mr->context, mr->lkey) : NULL;
 	if (o) {
 		o->address = (uintptr_t)mr->addr;
 		o->length = mr->length;
 		o->access = access;
 	}
-	urc_leave();
+	urk_leave();
 	return mr;
 }
 
@@ -161,150 +161,150 @@ WRAPPER(struct ibv_mr *, ibv_reg_mr_iova2,
 
 WRAPPER(int, ibv_fork_init, (void))
 {
-	urc_fork_init_called = true;
+	urk_fork_init_called = true;
 	return REAL(ibv_fork_init)();
 }
 
 /* --- destroyed --- */
 
 /* An object that uses o, or NULL. */
-static const struct urc_object *user_of(const struct urc_object *o)
+static const struct urk_object *user_of(const struct urk_object *o)
 {
-	for (const struct urc_object *u = urc_objects(); u; u = u->older) {
+	for (const struct urk_object *u = urk_objects(); u; u = u->older) {
 		const struct ibv_qp *qp = u->ptr;
 		const struct ibv_cq *cq = u->ptr;
 
 		if (u->ended)
 			continue;
-		if (u->kind == URC_QP &&
+		if (u->kind == URK_QP &&
 		    (qp->send_cq == o->ptr || qp->recv_cq == o->ptr ||
 		     qp->srq == o->ptr || qp->pd == o->ptr))
 			return u;
-		if (u->kind == URC_CQ && cq->channel == o->ptr)
+		if (u->kind == URK_CQ && cq->channel == o->ptr)
 			return u;
-		if (u->kind == URC_MR &&
+		if (u->kind == URK_MR &&
 		    ((const struct ibv_mr *)u->ptr)->pd == o->ptr)
 			return u;
-		if (u->kind == URC_SRQ &&
+		if (u->kind == URK_SRQ &&
 		    ((const struct ibv_srq *)u->ptr)->pd == o->ptr)
 			return u;
-		if (u->kind == URC_AH &&
+		if (u->kind == URK_AH &&
 		    ((const struct ibv_ah *)u->ptr)->pd == o->ptr)
 			return u;
 	}
 	return NULL;
 }
 
-static void check_in_use(const struct urc_object *mr)
+static void check_in_use(const struct urk_object *mr)
 {
-	for (const struct urc_object *o = urc_objects(); o; o = o->older) {
-		const struct urc_request *r = NULL;
+	for (const struct urk_object *o = urk_objects(); o; o = o->older) {
+		const struct urk_request *r = NULL;
 
 		if (o->ended || o->context != mr->context)
 			continue;
 		if (o->sends)
-			r = urc_queue_uses(o->sends, mr->number);
+			r = urk_queue_uses(o->sends, mr->number);
 		if (!r && o->receives)
-			r = urc_queue_uses(o->receives, mr->number);
+			r = urk_queue_uses(o->receives, mr->number);
 		if (!r)
 			continue;
-		urc_find(URC_DEREG_IN_USE, mr, NULL, "posted at", r->posted,
+		urk_find(URK_DEREG_IN_USE, mr, NULL, "posted at", r->posted,
 			 "a request of the %s 0x%06x is posted and names it",
-			 urc_kind_name(o->kind), o->number);
+			 urk_kind_name(o->kind), o->number);
 		return;
 	}
 }
 
 /* Before the call; NULL: unknown, or not checked. */
-static struct urc_object *ending(enum urc_kind kind, const void *ptr)
+static struct urk_object *ending(enum urk_kind kind, const void *ptr)
 {
-	struct urc_object *o = NULL;
+	struct urk_object *o = NULL;
 
-	if (!urc_enter())
+	if (!urk_enter())
 		return NULL;
-	o = urc_object_find(kind, ptr);
-	if (o && kind == URC_MR && urc_options.all)
+	o = urk_object_find(kind, ptr);
+	if (o && kind == URK_MR && urk_options.all)
 		check_in_use(o);
 	if (o)
-		urc_object_end(o);
-	urc_leave();
+		urk_object_end(o);
+	urk_leave();
 	return o;
 }
 
-static struct urc_object *gone(enum urc_kind kind, const void *ptr)
+static struct urk_object *gone(enum urk_kind kind, const void *ptr)
 {
-	for (struct urc_object *o = urc_objects(); o; o = o->older)
+	for (struct urk_object *o = urk_objects(); o; o = o->older)
 		if (o->kind == kind && o->ptr == ptr && o->ended)
 			return o;
 	return NULL;
 }
 
-static void not_destroyed(enum urc_kind kind, const void *ptr,
-			  struct urc_object *o, int rc)
+static void not_destroyed(enum urk_kind kind, const void *ptr,
+			  struct urk_object *o, int rc)
 {
-	const struct urc_object *user;
+	const struct urk_object *user;
 
 	if (o)
-		urc_object_back(o);
+		urk_object_back(o);
 	if (o && rc == EBUSY) {
 		user = user_of(o);
-		urc_find(URC_BUSY, o, NULL, user ? "user made" : NULL,
+		urk_find(URK_BUSY, o, NULL, user ? "user made" : NULL,
 			 user ? user->made : NULL, "EBUSY: a %s uses the %s",
-			 user ? urc_kind_name(user->kind) : "further object",
-			 urc_kind_name(kind));
+			 user ? urk_kind_name(user->kind) : "further object",
+			 urk_kind_name(kind));
 	}
 	if (o || rc != ENOENT)
 		return;
 	o = gone(kind, ptr);
 	if (o)
-		urc_find(URC_DESTROYED_TWICE, o, NULL, NULL, NULL,
+		urk_find(URK_DESTROYED_TWICE, o, NULL, NULL, NULL,
 			 "ENOENT: the %s was destroyed before",
-			 urc_kind_name(kind));
+			 urk_kind_name(kind));
 }
 
 /* Returns rc. */
-static int ended(enum urc_kind kind, const void *ptr, struct urc_object *o,
+static int ended(enum urk_kind kind, const void *ptr, struct urk_object *o,
 		 int rc)
 {
-	if (!urc_enter())
+	if (!urk_enter())
 		return rc;
 	if (rc) {
 		not_destroyed(kind, ptr, o, rc);
 	} else if (o) {
-		urc_queue_free(o->sends);
-		urc_queue_free(o->receives);
+		urk_queue_free(o->sends);
+		urk_queue_free(o->receives);
 		o->sends = o->receives = NULL;
 	}
-	urc_leave();
+	urk_leave();
 	return rc;
 }
 
 WRAPPER(int, ibv_dereg_mr, (struct ibv_mr * mr))
 {
-	struct urc_object *o = ending(URC_MR, mr);
+	struct urk_object *o = ending(URK_MR, mr);
 
-	return ended(URC_MR, mr, o, REAL(ibv_dereg_mr)(mr));
+	return ended(URK_MR, mr, o, REAL(ibv_dereg_mr)(mr));
 }
 
 WRAPPER(int, ibv_dealloc_pd, (struct ibv_pd * pd))
 {
-	struct urc_object *o = ending(URC_PD, pd);
+	struct urk_object *o = ending(URK_PD, pd);
 
-	return ended(URC_PD, pd, o, REAL(ibv_dealloc_pd)(pd));
+	return ended(URK_PD, pd, o, REAL(ibv_dealloc_pd)(pd));
 }
 
 WRAPPER(int, ibv_destroy_ah, (struct ibv_ah * ah))
 {
-	struct urc_object *o = ending(URC_AH, ah);
+	struct urk_object *o = ending(URK_AH, ah);
 
-	return ended(URC_AH, ah, o, REAL(ibv_destroy_ah)(ah));
+	return ended(URK_AH, ah, o, REAL(ibv_destroy_ah)(ah));
 }
 
 WRAPPER(int, ibv_destroy_comp_channel, (struct ibv_comp_channel * channel))
 {
-	struct urc_object *o = ending(URC_CHANNEL, channel);
+	struct urk_object *o = ending(URK_CHANNEL, channel);
 
-	return ended(URC_CHANNEL, channel, o,
+	return ended(URK_CHANNEL, channel, o,
 		     REAL(ibv_destroy_comp_channel)(channel));
 }
 
@@ -321,78 +321,78 @@ static bool outstanding(const struct ur_ev_source *s)
 }
 
 /* s: of an object that is being destroyed, which the adapter keeps so long. */
-static void check_acked(const struct urc_object *o,
+static void check_acked(const struct urk_object *o,
 			const struct ur_ev_source *s, const char *what)
 {
 	const struct timespec step = { 0, ACK_WAIT_MS * 10000L };
 
-	if (!o || !urc_rule_on(URC_EVENT_NOT_ACKED))
+	if (!o || !urk_rule_on(URK_EVENT_NOT_ACKED))
 		return;
 	for (int i = 0; outstanding(s); i++) {
 		if (i < 100) {
 			nanosleep(&step, NULL);
 			continue;
 		}
-		if (!urc_enter())
+		if (!urk_enter())
 			return;
-		urc_find(URC_EVENT_NOT_ACKED, o, NULL, NULL, NULL,
+		urk_find(URK_EVENT_NOT_ACKED, o, NULL, NULL, NULL,
 			 "%u %s were taken and %u acknowledged", s->delivered,
 			 what, s->acked);
-		urc_leave();
+		urk_leave();
 		return;
 	}
 }
 
 WRAPPER(int, ibv_destroy_cq, (struct ibv_cq * cq))
 {
-	struct urc_object *o;
+	struct urk_object *o;
 
-	o = ending(URC_CQ, cq);
+	o = ending(URK_CQ, cq);
 	if (o && !atomic_load(&urv_cq(cq)->core.users)) {
-		if (urc_enter()) {
-			urc_check_overrun(cq);
-			urc_leave();
+		if (urk_enter()) {
+			urk_check_overrun(cq);
+			urk_leave();
 		}
 		check_acked(o, &urv_cq(cq)->core.source, "completion events");
 		check_acked(o, &urv_cq(cq)->core.async_source,
 			    "asynchronous events");
 	}
-	return ended(URC_CQ, cq, o, REAL(ibv_destroy_cq)(cq));
+	return ended(URK_CQ, cq, o, REAL(ibv_destroy_cq)(cq));
 }
 
 WRAPPER(int, ibv_destroy_srq, (struct ibv_srq * srq))
 {
-	struct urc_object *o = ending(URC_SRQ, srq);
+	struct urk_object *o = ending(URK_SRQ, srq);
 
-	return ended(URC_SRQ, srq, o, REAL(ibv_destroy_srq)(srq));
+	return ended(URK_SRQ, srq, o, REAL(ibv_destroy_srq)(srq));
 }
 
 WRAPPER(int, ibv_destroy_qp, (struct ibv_qp * qp))
 {
-	struct urc_object *o = ending(URC_QP, qp);
+	struct urk_object *o = ending(URK_QP, qp);
 
 	if (o)
 		check_acked(o, &urv_qp(qp)->core.async_source,
 			    "asynchronous events");
-	return ended(URC_QP, qp, o, REAL(ibv_destroy_qp)(qp));
+	return ended(URK_QP, qp, o, REAL(ibv_destroy_qp)(qp));
 }
 
 WRAPPER(int, ibv_close_device, (struct ibv_context * context))
 {
-	struct urc_object *c = ending(URC_CONTEXT, context);
+	struct urk_object *c = ending(URK_CONTEXT, context);
 
-	if (c && urc_enter()) {
-		for (const struct urc_object *o = urc_objects(); o;
+	if (c && urk_enter()) {
+		for (const struct urk_object *o = urk_objects(); o;
 		     o = o->older)
 			if (!o->ended && o->context == context)
-				urc_find(URC_LEAK_AT_CLOSE, NULL, o->made,
-					 "closed at", urc_stack_here(),
+				urk_find(URK_LEAK_AT_CLOSE, NULL, o->made,
+					 "closed at", urk_stack_here(),
 					 "a %s, and maybe more that were made "
 					 "there, exists",
-					 urc_kind_name(o->kind));
-		urc_leave();
+					 urk_kind_name(o->kind));
+		urk_leave();
 	}
-	return ended(URC_CONTEXT, context, c, REAL(ibv_close_device)(context));
+	return ended(URK_CONTEXT, context, c, REAL(ibv_close_device)(context));
 }
 
 /* --- states --- */
@@ -429,7 +429,7 @@ static void name_bits(uint32_t mask, char *out, size_t size)
 					      mask_bits[i].name);
 }
 
-static void check_mask(const struct urc_object *o, const struct ibv_qp *qp,
+static void check_mask(const struct urk_object *o, const struct ibv_qp *qp,
 		       enum ur_qp_state from, const struct ibv_qp_attr *attr,
 		       uint32_t mask)
 {
@@ -440,7 +440,7 @@ static void check_mask(const struct urc_object *o, const struct ibv_qp *qp,
 
 	if (ur_qp_state_masks(urv_qp(qp)->core.type, from, to, &required,
 			      &allowed)) {
-		urc_find(URC_MODIFY_MASK, o, NULL, NULL, NULL,
+		urk_find(URK_MODIFY_MASK, o, NULL, NULL, NULL,
 			 "there is no transition from %s to %s",
 			 ur_qp_state_name(from), ur_qp_state_name(to));
 		return;
@@ -448,20 +448,20 @@ static void check_mask(const struct urc_object *o, const struct ibv_qp *qp,
 	name_bits(required & ~mask, missing, sizeof(missing));
 	name_bits(mask & ~allowed, extra, sizeof(extra));
 	if (missing[0] || extra[0])
-		urc_find(URC_MODIFY_MASK, o, NULL, NULL, NULL,
+		urk_find(URK_MODIFY_MASK, o, NULL, NULL, NULL,
 			 "%s to %s:%s%s%s%s", ur_qp_state_name(from),
 			 ur_qp_state_name(to), missing[0] ? " missing" : "",
 			 missing, extra[0] ? " not allowed" : "", extra);
 }
 
-static void check_traps(const struct urc_object *o,
+static void check_traps(const struct urk_object *o,
 			const struct ibv_qp_attr *attr, uint32_t mask)
 {
 	if (mask & IBV_QP_TIMEOUT && !attr->timeout)
-		urc_find(URC_TIMEOUT_ENDLESS, o, NULL, NULL, NULL, "timeout 0");
+		urk_find(URK_TIMEOUT_ENDLESS, o, NULL, NULL, NULL, "timeout 0");
 	if ((mask & IBV_QP_RETRY_CNT && !attr->retry_cnt) ||
 	    (mask & IBV_QP_RNR_RETRY && !attr->rnr_retry))
-		urc_find(URC_NO_RETRIES, o, NULL, NULL, NULL,
+		urk_find(URK_NO_RETRIES, o, NULL, NULL, NULL,
 			 "retry_cnt %u, rnr_retry %u", attr->retry_cnt,
 			 attr->rnr_retry);
 }
@@ -472,11 +472,11 @@ WRAPPER(int, ibv_modify_qp,
 	const struct ur_qp *core = &urv_qp(qp)->core;
 	enum ur_qp_state from = atomic_load(&core->state);
 	int rc = REAL(ibv_modify_qp)(qp, attr, mask);
-	struct urc_object *o;
+	struct urk_object *o;
 
-	if (!urc_enter())
+	if (!urk_enter())
 		return rc;
-	o = urc_object_find(URC_QP, qp);
+	o = urk_object_find(URK_QP, qp);
 	/* A target of XRC has its state elsewhere. */
 	if (o && rc == EINVAL && !urv_qp(qp)->target)
 		check_mask(o, qp, from, attr, (uint32_t)mask);
@@ -485,36 +485,36 @@ WRAPPER(int, ibv_modify_qp,
 	if (o && !rc && mask & IBV_QP_STATE &&
 	    attr->qp_state == IBV_QPS_RESET) {
 		if (o->sends)
-			urc_queue_clear(o->sends, atomic_load(&core->sq.tail));
+			urk_queue_clear(o->sends, atomic_load(&core->sq.tail));
 		if (o->receives)
-			urc_queue_clear(o->receives,
+			urk_queue_clear(o->receives,
 					atomic_load(&core->rq.tail));
 	}
-	urc_leave();
+	urk_leave();
 	return rc;
 }
 
 /* --- events --- */
 
 /* Has this thread alone polled and armed the queue? */
-static bool is_own(const struct urc_object *cq)
+static bool is_own(const struct urk_object *cq)
 {
-	return cq->armed_by == urc_thread() &&
-	       (!cq->polled_by || cq->polled_by == urc_thread());
+	return cq->armed_by == urk_thread() &&
+	       (!cq->polled_by || cq->polled_by == urk_thread());
 }
 
 /* The thread is about to wait on the channel, which has no event. */
 static void check_wait(const struct ibv_comp_channel *channel)
 {
-	const struct urc_object *idle = NULL;
+	const struct urk_object *idle = NULL;
 	bool all_idle = true;
 
-	for (const struct urc_object *o = urc_objects(); o; o = o->older) {
+	for (const struct urk_object *o = urk_objects(); o; o = o->older) {
 		const struct ibv_cq *ibcq = o->ptr;
 		const struct ur_cq *cq;
 		uint32_t armed;
 
-		if (o->kind != URC_CQ || o->ended || ibcq->channel != channel)
+		if (o->kind != URK_CQ || o->ended || ibcq->channel != channel)
 			continue;
 		cq = &urv_cq(ibcq)->core;
 		armed = atomic_load(&cq->armed);
@@ -523,15 +523,15 @@ static void check_wait(const struct ibv_comp_channel *channel)
 		if (armed == UR_CQ_ARMED_ANY && !ur_cq_is_empty(cq) &&
 		    is_own(o) && atomic_load(&cq->fire_at_ns) == UR_NEVER &&
 		    atomic_load(&cq->armed) == armed)
-			urc_find(URC_LOST_WAKEUP, o, NULL, NULL, NULL,
+			urk_find(URK_LOST_WAKEUP, o, NULL, NULL, NULL,
 				 "%u completions were there when the queue was "
 				 "armed, or came before, and are not polled",
 				 atomic_load(&cq->tail) -
 					 atomic_load(&cq->head));
 	}
 	if (idle && all_idle)
-		urc_find(
-			URC_NOT_ARMED, idle, NULL, NULL, NULL,
+		urk_find(
+			URK_NOT_ARMED, idle, NULL, NULL, NULL,
 			"no completion queue of the channel is armed, and only "
 			"this thread arms them");
 }
@@ -541,13 +541,13 @@ WRAPPER(int, ibv_get_cq_event,
 	 void **cq_context))
 {
 	struct pollfd p = { .fd = channel->fd, .events = POLLIN };
-	int flags = urc_on ? fcntl(channel->fd, F_GETFL) : -1;
+	int flags = urk_on ? fcntl(channel->fd, F_GETFL) : -1;
 
 	/* In this order: an event comes after its completion. */
-	if (flags >= 0 && !(flags & O_NONBLOCK) && urc_enter()) {
+	if (flags >= 0 && !(flags & O_NONBLOCK) && urk_enter()) {
 		if (poll(&p, 1, 0) == 0)
 			check_wait(channel);
-		urc_leave();
+		urk_leave();
 	}
 	return REAL(ibv_get_cq_event)(channel, cq, cq_context);
 }

@@ -10,10 +10,10 @@
 #define SYMBOL(name) __asm__(#name) __attribute__((visibility("default")))
 
 #define WRAPPER(type, name, params)                                            \
-	type urc_##name params SYMBOL(name);                                   \
-	type urc_##name params
+	type urk_##name params SYMBOL(name);                                   \
+	type urk_##name params
 
-static inline void *urc_next_symbol(const char *name)
+static inline void *urk_next_symbol(const char *name)
 {
 	void *f = dlsym(RTLD_NEXT, name);
 
@@ -25,10 +25,10 @@ static inline void *urc_next_symbol(const char *name)
 /* The function of libibverbs.so.1, looked up once. */
 #define REAL(name)                                                             \
 	({                                                                     \
-		static __typeof__(&urc_##name) _Atomic real_;                  \
-		__typeof__(&urc_##name) f_ = real_;                            \
+		static __typeof__(&urk_##name) _Atomic real_;                  \
+		__typeof__(&urk_##name) f_ = real_;                            \
 		if (!f_) {                                                     \
-			f_ = (__typeof__(f_))urc_next_symbol(#name);           \
+			f_ = (__typeof__(f_))urk_next_symbol(#name);           \
 			real_ = f_;                                            \
 		}                                                              \
 		f_;                                                            \
