@@ -16,6 +16,11 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
+/* A reference, so that the linker makes this library need libibverbs.so.1:
+ * REAL() finds it also where the program loads it by dlopen(), in a module. */
+static struct ibv_device **(*const needed)(int *)
+	__attribute__((used)) = ibv_get_device_list;
+
 bool urk_fork_init_called;
 
 /* --- made --- */

@@ -9,7 +9,7 @@ import tempfile
 
 from harness import clock
 from harness.env import Case, Failure, finish
-from harness.proc import SLOW, Proc
+from harness.proc import SLOW, Proc, Skip
 from life.explain import explain, qpn_of
 
 DOC = os.path.join(os.path.dirname(__file__), '../../docs/debugging.md')
@@ -91,7 +91,7 @@ def last_qpn(text):
     return 'qpn ' + re.findall(r'^qpn (\d+)$', text, re.M)[-1]
 
 
-def pair(env, server, client, allowed=(), listens=True):
+def pair(env, server, client, allowed=()):
     """Programs, with the findings that are theirs."""
     with tempfile.TemporaryDirectory() as d:
         os.chmod(d, 0o777)
@@ -101,7 +101,7 @@ def pair(env, server, client, allowed=(), listens=True):
                   *server, port)
         c = None
         try:
-            s.wait_listen(port if listens else None)
+            s.wait_listen(port)
             c = start(env, env.b, path, ['--check', '--check-exit', '0'],
                       *client, port)
             finish(s, c, 60)
@@ -133,9 +133,12 @@ def pingpong(prog, *args):
     return run
 
 
-def rping(env):
-    pair(env, ['rping', '-s', '-C', '10', '-a', env.a.ip4, '-p'],
-         ['rping', '-c', '-C', '10', '-a', env.a.ip4, '-p'], listens=False)
+def ucx(env):
+    if not os.path.exists('/usr/bin/ucx_perftest'):
+        raise Skip('needs ucx_perftest')
+    base = ['env', 'UCX_TLS=rc_verbs,ud_verbs,self', 'ucx_perftest', '-n', '100', '-t',
+            'tag_bw', '-s', '20000']
+    pair(env, base + ['-p'], base + [env.a.ip4, '-p'])
 
 
 def output(env, *args):
@@ -185,5 +188,5 @@ CASES += [
     Case('rc-pingpong', pingpong('ibv_rc_pingpong', '-e')),
     Case('ud-pingpong', pingpong('ibv_ud_pingpong')),
     Case('srq-pingpong', pingpong('ibv_srq_pingpong', '-e')),
-    Case('rping', rping),
+    Case('ucx', ucx, far=False),
 ]
