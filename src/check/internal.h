@@ -5,7 +5,7 @@
  * The dynamic linker puts the library before libibverbs.so.1. It defines some of
  * its functions (wrap.c) and, when a device is opened, replaces the operations of
  * the context (data.c). Each wrapper looks at its arguments and at the adapter's
- * objects, keeps what the adapter does not (who made an object, what is posted,
+ * objects, keeps what the adapter does not (where an object was made, what is posted,
  * and where) and calls the real function, whose result and errno it returns.
  *
  * All that it keeps is under one lock, which a thread takes by urk_enter(). Under

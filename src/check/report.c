@@ -341,7 +341,7 @@ static void print(const struct finding *f)
 
 /*
  * A thread that prints calls malloc(), where it may wait for one that is in a hook
- * of malloc() and comes here. So nobody waits long: this one drops its finding.
+ * of malloc() and comes here. So it waits for a limited time, and then only counts its finding.
  */
 void urk_report_flush(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The peer has destroyed its queue pair, and nobody has been told. */
+/* The peer has destroyed its queue pair, without a word to this side. */
 #include "broken.h"
 
 static struct pair p;
