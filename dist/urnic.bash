@@ -13,12 +13,13 @@ _urnic()
 	run)
 		# Behind the options stands another command.
 		while [[ $at -lt $COMP_CWORD && ${COMP_WORDS[at]} == -* ]]; do
-			[[ ${COMP_WORDS[at]} == --@(fault|chaos|chaos-seed) ]] && at=$((at + 1))
+			[[ ${COMP_WORDS[at]} == --@(fault|chaos|chaos-seed|check-file|check-exit|suppress) ]] && at=$((at + 1))
 			at=$((at + 1))
 		done
 		if [[ $at -eq $COMP_CWORD && $word == -* ]]; then
 			mapfile -t COMPREPLY < <(compgen -W \
-				"--fault --chaos --chaos-seed --no-preload --env --help --" -- "$word")
+				"--check --check=all --check-file --check-exit --suppress --json \
+				--fault --chaos --chaos-seed --no-preload --env --help --" -- "$word")
 		elif declare -F _command_offset >/dev/null; then
 			_command_offset "$at"
 		else

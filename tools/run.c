@@ -14,11 +14,13 @@
 #include "run_chaos.h"
 #include "run_check.h"
 #include "run_fault.h"
+#include "run_misuse.h"
 #include "runtime_dir.h"
 #include "sysfs_tree.h"
 #include "urnic.h"
 
 #define PRELOAD "liburnic-preload.so"
+#define CHECK	"liburnic-check.so"
 
 static const char usage[] =
 	"usage: urnic run [options] [--] PROGRAM [ARGUMENTS]\n"
@@ -30,6 +32,15 @@ static const char usage[] =
 	"                one breaks it\n"
 	"  --chaos-seed N\n"
 	"                run it with the faults that broke it\n"
+	"  --check[=all] report misuse of verbs; all: also what a correct program\n"
+	"                may do\n"
+	"  --check-file FILE\n"
+	"                write findings there instead of to stderr (%p: process)\n"
+	"  --check-exit N\n"
+	"                exit status of a program with findings (99; 0: its own)\n"
+	"  --suppress FILE\n"
+	"                findings not to report: RULE [FUNCTION [OBJECT]] a line\n"
+	"  --json        findings as JSON, one object a line\n"
 	"  --no-preload  do not redirect /sys and /dev/infiniband\n"
 	"  --env         print the environment instead of running a program\n";
 
@@ -220,7 +231,8 @@ static int prepare_view(const char *libs)
 static int print_environment(void)
 {
 	static const char *const names[] = { "LD_LIBRARY_PATH", "LD_PRELOAD",
-					     "URNIC_SYSFS", "URNIC_FAULT" };
+					     "URNIC_SYSFS", "URNIC_FAULT",
+					     "URNIC_CHECK" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const char *value = getenv(names[i]);
@@ -260,7 +272,16 @@ static int run_program(char **argv, uint64_t chaos)
 	return code;
 }
 
-static int set_up(bool view)
+/* Before libibverbs.so.1 */
+static int add_checker(const char *libs)
+{
+	char lib[PATH_MAX + 32];
+
+	snprintf(lib, sizeof(lib), "%s/" CHECK, libs);
+	return append_preload(lib);
+}
+
+static int set_up(bool view, bool check)
 {
 	char libs[PATH_MAX];
 	int err = ur_tool_libs(libs);
@@ -268,6 +289,8 @@ static int set_up(bool view)
 	if (err)
 		return err;
 	err = prepend("LD_LIBRARY_PATH", libs);
+	if (!err && check)
+		err = add_checker(libs);
 	if (!err && view)
 		err = prepare_view(libs);
 	if (err)
@@ -280,13 +303,18 @@ int ur_cmd_run(int argc, char **argv)
 	static const struct option options[] = {
 		{ "chaos", required_argument, NULL, 'c' },
 		{ "chaos-seed", required_argument, NULL, 's' },
+		{ "check", optional_argument, NULL, UR_MISUSE_CHECK },
+		{ "check-file", required_argument, NULL, UR_MISUSE_FILE },
+		{ "check-exit", required_argument, NULL, UR_MISUSE_EXIT },
+		{ "suppress", required_argument, NULL, UR_MISUSE_SUPPRESS },
+		{ "json", no_argument, NULL, UR_MISUSE_JSON },
 		{ "fault", required_argument, NULL, 'f' },
 		{ "no-preload", no_argument, NULL, 'n' },
 		{ "env", no_argument, NULL, 'e' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
-	bool view = true, env = false, ok = true;
+	bool view = true, env = false, ok = true, check;
 	uint64_t chaos = 0, seed;
 	int c, faults = 0;
 
@@ -301,6 +329,8 @@ int ur_cmd_run(int argc, char **argv)
 			ok = is_count(optarg, 1, 1000000, &chaos);
 		if (c == 's' && (ok = is_count(optarg, 0, UINT32_MAX, &seed)))
 			ur_run_chaos_seed((uint32_t)seed);
+		if (ok)
+			ok = ur_run_misuse_option(c, optarg);
 		if (c == '?' || !ok)
 			return 2;
 		view &= c != 'n';
@@ -315,7 +345,9 @@ int ur_cmd_run(int argc, char **argv)
 		fputs(usage, stderr);
 		return 2;
 	}
-	if (set_up(view))
+	if (!ur_run_misuse_set(&check))
+		return 2;
+	if (set_up(view, check))
 		return 125;
 	return env ? print_environment() : run_program(argv + optind, chaos);
 }

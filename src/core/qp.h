@@ -210,6 +210,12 @@ void ur_qp_purge(struct ur_qp *qp);
 int ur_qp_state_check(enum ur_qp_type type, enum ur_qp_state from,
 		      enum ur_qp_state to, uint32_t mask);
 
+/* The masks that it takes: all of *required and none outside of *allowed.
+ * -EINVAL: there is no such transition. */
+int ur_qp_state_masks(enum ur_qp_type type, enum ur_qp_state from,
+		      enum ur_qp_state to, uint32_t *required,
+		      uint32_t *allowed);
+
 /* "RC", "RTS"; "?" for a number that is none. */
 const char *ur_qp_type_name(uint32_t type);
 const char *ur_qp_state_name(enum ur_qp_state state);

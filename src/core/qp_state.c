@@ -174,8 +174,9 @@ const char *ur_qp_type_name(uint32_t type)
 	return type < sizeof(of) / sizeof(of[0]) && of[type] ? of[type] : "?";
 }
 
-int ur_qp_state_check(enum ur_qp_type type, enum ur_qp_state from,
-		      enum ur_qp_state to, uint32_t mask)
+int ur_qp_state_masks(enum ur_qp_type type, enum ur_qp_state from,
+		      enum ur_qp_state to, uint32_t *required,
+		      uint32_t *allowed)
 {
 	static const struct transition end = { true, 0, 0 };
 	const struct transition *t = &end;
@@ -185,9 +186,20 @@ int ur_qp_state_check(enum ur_qp_type type, enum ur_qp_state from,
 		return -EINVAL;
 	if (to != UR_QPS_RESET && to != UR_QPS_ERR)
 		t = &table[type - UR_QPT_RC][from][to];
-	mask &= ~(uint32_t)UR_QP_STATE;
-	if (!t->legal || (mask & t->required) != t->required ||
-	    (mask & ~(t->required | t->optional)))
+	if (!t->legal)
 		return -EINVAL;
+	*required = t->required;
+	*allowed = t->required | t->optional | UR_QP_STATE;
 	return 0;
+}
+
+int ur_qp_state_check(enum ur_qp_type type, enum ur_qp_state from,
+		      enum ur_qp_state to, uint32_t mask)
+{
+	uint32_t required, allowed;
+	int rc = ur_qp_state_masks(type, from, to, &required, &allowed);
+
+	if (!rc && ((mask & required) != required || (mask & ~allowed)))
+		rc = -EINVAL;
+	return rc;
 }

@@ -44,6 +44,7 @@ GROUPS = {
     'watch': 'life.watch',
     'pcap': 'life.pcap',
     'fault': 'life.fault',
+    'check': 'life.check',
     'life': 'life.life',
     'raw': 'netns.raw',
     'dpdk': 'netns.dpdk',

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The lock, and the library's beginning and end. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "check/internal.h"
+#include "check/options.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool inside;
+static _Thread_local int kept_errno;
+static _Thread_local pid_t thread;
+static _Thread_local uintptr_t stack_end;
+static bool used; /* a device was opened */
+
+pid_t urk_thread(void)
+{
+	return thread;
+}
+
+uintptr_t urk_thread_stack_end(void)
+{
+	return stack_end;
+}
+
+/* It calls malloc(). */
+static void look_at_thread(void)
+{
+	pthread_attr_t attr;
+	size_t size;
+	void *low;
+
+	thread = (pid_t)syscall(SYS_gettid);
+	if (pthread_getattr_np(pthread_self(), &attr))
+		return;
+	if (pthread_attr_getstack(&attr, &low, &size) == 0)
+		stack_end = (uintptr_t)low + size;
+	pthread_attr_destroy(&attr);
+}
+
+bool urk_enter(void)
+{
+	if (!urk_on || inside)
+		return false;
+	kept_errno = errno;
+	inside = true;
+	if (!thread)
+		look_at_thread();
+	pthread_mutex_lock(&lock);
+	errno = kept_errno;
+	return true;
+}
+
+void urk_leave(void)
+{
+	kept_errno = errno;
+	used |= urk_objects() != NULL;
+	pthread_mutex_unlock(&lock);
+	urk_report_flush();
+	inside = false;
+	errno = kept_errno;
+}
+
+static void check_fork(void)
+{
+	unsigned int n = 0;
+	const struct urk_object *one = NULL;
+
+	for (const struct urk_object *o = urk_objects(); o; o = o->older)
+		if (o->kind == URK_MR && !o->ended) {
+			n++;
+			one = o;
+		}
+	if (n && !urk_fork_init_called)
+		urk_find(URK_FORK, one, NULL, NULL, NULL,
+			 "%u memory regions are registered", n);
+}
+
+static void before_fork(void)
+{
+	if (urk_enter()) {
+		check_fork();
+		urk_leave();
+	}
+	pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* What it has inherited is the parent's to destroy. */
+static void in_child(void)
+{
+	thread = 0;
+	urk_objects_forget();
+	urk_report_forget();
+	used = false;
+	pthread_mutex_init(&lock, NULL);
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	if (!urk_options_read())
+		return;
+	urk_stack_init();
+	urk_report_init();
+	urk_on = pthread_atfork(before_fork, after_fork, in_child) == 0;
+}
+
+static void check_leaks(void)
+{
+	for (const struct urk_object *o = urk_objects(); o; o = o->older)
+		if (!o->ended && o->kind != URK_CONTEXT)
+			urk_find(URK_LEAK_AT_EXIT, NULL, o->made, NULL, NULL,
+				 "a %s, and maybe more that were made there",
+				 urk_kind_name(o->kind));
+}
+
+/*
+ * Behind the program's own handlers of exit(). Other libraries' destructors are
+ * left out where the status has to be changed.
+ */
+__attribute__((destructor)) static void end(void)
+{
+	unsigned int findings;
+
+	if (!urk_enter())
+		return;
+	for (const struct urk_object *o = urk_objects(); o; o = o->older)
+		if (o->kind == URK_CQ && !o->ended)
+			urk_check_overrun(o->ptr);
+	check_leaks();
+	urk_leave();
+	if (!used)
+		return;
+	fflush(NULL);
+	findings = urk_report_end();
+	urk_on = false;
+	if (findings && urk_options.status)
+		_exit(urk_options.status);
+}

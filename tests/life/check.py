@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""urnic run --check: the broken programs of docs/debugging.md, and programs
+without a mistake."""
+
+import json
+import os
+import re
+import tempfile
+
+from harness import clock
+from harness.env import Case, Failure, finish
+from harness.proc import SLOW, Proc, Skip
+from life.explain import explain, qpn_of
+
+DOC = os.path.join(os.path.dirname(__file__), '../../docs/debugging.md')
+ROW = re.compile(r'^\| `(\w+)` \|[^|]*\| (.*?) \| (.*?) \| (.*?) \|$')
+
+
+def rows():
+    """(program, what verbs say, cause of explain, rules) of the table."""
+    with open(DOC, encoding='utf-8') as f:
+        found = [m.groups() for m in map(ROW.match, f) if m]
+    return [(prog, verbs, cause.strip('`'), rules) for prog, verbs, cause,
+            rules in found]
+
+
+def start(env, host, path, options, *argv):
+    """Checked, with its findings in the file."""
+    argv = [env.urnic, 'run', *options, '--check-file', path, '--json', '--',
+            *(str(a) for a in argv)]
+    return Proc(host.wrap(argv), clock.environ(env.progs, argv))
+
+
+def findings(path):
+    """The names of the rules, and their findings."""
+    try:
+        with open(path, encoding='utf-8') as f:
+            lines = [json.loads(line) for line in f]
+    except FileNotFoundError:
+        return []
+    except ValueError as e:
+        raise Failure(f'{path} has a line that is not JSON: {e}') from None
+    return [x for x in lines if 'rule' in x]
+
+
+def program(env, name):
+    path = os.path.join(env.progs, '..', 'broken', name)
+    if not os.path.exists(path):
+        raise Failure(f'{path} has not been built')
+    return path
+
+
+def run_broken(env, d, name, option):
+    """(output, exit status, findings)"""
+    path = os.path.join(d, 'found')
+    p = start(env, env.a, path, [option], program(env, name))
+    try:
+        code = p.wait(30)
+        return p.text(), code, findings(path)
+    finally:
+        p.end()
+
+
+def broken(name, verbs, cause, rules):
+    """Each column of the table, and the call stack of the finding."""
+    option = '--check=all' if rules.endswith('(all)') else '--check'
+    want = [] if rules == '–' else re.findall('`([a-z-]+)`', rules)
+
+    def run(env):
+        text = env.call(env.a, program(env, name), timeout=30 * SLOW)
+        if verbs != (re.search('^verbs: (.*)$', text, re.M) or ' –')[1]:
+            raise Failure(f'verbs do not say {verbs}: {text}')
+        verdicts = explain(env, env.a, qpn_of(last_qpn(text)))
+        if [v.get('cause', '–') for v in verdicts] != [cause]:
+            raise Failure(f'{verdicts} instead of {cause}')
+        with tempfile.TemporaryDirectory() as d:
+            os.chmod(d, 0o777)
+            text, code, found = run_broken(env, d, name, option)
+        if sorted({f['rule'] for f in found}) != sorted(want):
+            raise Failure(f'{found} instead of {want}')
+        # Those that hang end by _exit().
+        if want and 'hangs' not in verbs and code != 99:
+            raise Failure(f'exit status {code}: {text}')
+        if want and not any(name in s or 'main' in s
+                            for s in found[0]['at']):
+            raise Failure(f'a call stack without the program: {found}')
+    return run
+
+
+def last_qpn(text):
+    return 'qpn ' + re.findall(r'^qpn (\d+)$', text, re.M)[-1]
+
+
+def pair(env, server, client, allowed=()):
+    """Programs, with the findings that are theirs."""
+    with tempfile.TemporaryDirectory() as d:
+        os.chmod(d, 0o777)
+        path = os.path.join(d, 'found')
+        port = env.port()
+        s = start(env, env.a, path, ['--check', '--check-exit', '0'],
+                  *server, port)
+        c = None
+        try:
+            s.wait_listen(port)
+            c = start(env, env.b, path, ['--check', '--check-exit', '0'],
+                      *client, port)
+            finish(s, c, 60)
+        finally:
+            s.end()
+            if c:
+                c.end()
+        found = [f for f in findings(path) if f['rule'] not in allowed]
+        with open(path, encoding='utf-8') as f:
+            if f.read().count('"findings":') != 2:
+                raise Failure('not two summaries')
+    if found:
+        raise Failure(f'findings: {found}')
+
+
+def perftest(prog, *args, allowed=()):
+    def run(env):
+        base = [prog, '-n', '200', '-x']
+        pair(env, base + [env.gid(env.a, 'v4'), *args, '-p'],
+             base + [env.gid(env.b, 'v4'), *args, env.a.ip4, '-p'], allowed)
+    return run
+
+
+def pingpong(prog, *args):
+    def run(env):
+        base = [prog, '-n', '100', '-g']
+        pair(env, base + [env.gid(env.a, 'v4'), *args, '-p'],
+             base + [env.gid(env.b, 'v4'), *args, env.a.ip4, '-p'])
+    return run
+
+
+def ucx(env):
+    if not os.path.exists('/usr/bin/ucx_perftest'):
+        raise Skip('needs ucx_perftest')
+    base = ['env', 'UCX_TLS=rc_verbs,ud_verbs,self', 'ucx_perftest', '-n', '100', '-t',
+            'tag_bw', '-s', '20000']
+    pair(env, base + ['-p'], base + [env.a.ip4, '-p'])
+
+
+def output(env, *args):
+    """Text and status of urnic run with these arguments."""
+    argv = [env.urnic, 'run', *args]
+    p = Proc(env.a.wrap(argv), clock.environ(env.progs, argv))
+    try:
+        return p.wait(30), p.text()
+    finally:
+        p.end()
+
+
+def options(env):
+    """Text, exit status, suppressions, wrong arguments."""
+    prog = program(env, 'dereg_early')
+    code, text = output(env, '--check', '--', prog)
+    for part in ('[mr-deregistered]', 'main (', 'ended at', 'rule  ',
+                 'change  ', '1 findings'):
+        if part not in text and not (part == 'main (' and '+0x' in text):
+            raise Failure(f'{part} is missing: {text}')
+    if code != 99 or output(env, '--check', '--check-exit=3', '--',
+                            prog)[0] != 3:
+        raise Failure(f'exit status {code}')
+    with tempfile.NamedTemporaryFile('w', suffix='.supp') as f:
+        os.chmod(f.name, 0o644)
+        f.write('# ours\nmr-* * dereg_early\nrnr no_such_function\n')
+        f.flush()
+        code, text = output(env, '--check', '--suppress', f.name, '--', prog)
+        if code or '0 findings, 1 suppressed' not in text:
+            raise Failure(f'suppressed: {code} {text}')
+    for wrong in (['--check=some'], ['--json'], ['--check', '--check-exit=x'],
+                  ['--check', '--suppress', '/no/such/file']):
+        code, text = output(env, *wrong, '--', prog)
+        if code != 2 or 'urnic:' not in text:
+            raise Failure(f'{wrong}: {code} {text}')
+
+
+CASES = [Case('options', options)]
+CASES += [Case(f'broken-{r[0]}', broken(*r), far=False) for r in rows()]
+CASES += [
+    Case('send-lat', perftest('ib_send_lat')),
+    Case('write-bw', perftest('ib_write_bw', '-b', '-q', '2', '-l', '4')),
+    Case('write-lat', perftest('ib_write_lat')),
+    Case('read-bw', perftest('ib_read_bw', '-s', '4096')),
+    # Its client never destroys the completion queue for receives that it makes.
+    Case('send-bw', perftest('ib_send_bw', allowed=('leak-at-close',))),
+    Case('rc-pingpong', pingpong('ibv_rc_pingpong', '-e')),
+    Case('ud-pingpong', pingpong('ibv_ud_pingpong')),
+    Case('srq-pingpong', pingpong('ibv_srq_pingpong', '-e')),
+    Case('ucx', ucx, far=False),
+]
