@@ -158,6 +158,8 @@ static bool begin(struct ur_lane *l, struct ur_evq *q, uint64_t now)
 	l->sleep_until_ns = 0;
 	atomic_store_explicit(&q->spins, 0, memory_order_relaxed);
 	wake = ur_lane_hand(l, UR_HANDOVER_CHAN_BEGINS);
+	if (l->ops->watched)
+		l->ops->watched(l);
 	/* A connection that was polled itself returns into the set (tcp.h). */
 	(void)ur_lane_step(l, now);
 	return wake;

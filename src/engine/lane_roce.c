@@ -315,6 +315,7 @@ static int roce_mcast(struct ur_lane *l, struct ur_qp *qp,
 static void roce_watched(struct ur_lane *l)
 {
 	ur_roce_answers_late(l->roce, l->watch == UR_WATCH_WAITER);
+	ur_roce_timers_late(l->roce, l->chan.q);
 	if (l->watch == UR_WATCH_TICK) {
 		ur_shm_polled(l->roce);
 		l->shm_polled = true;

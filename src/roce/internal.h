@@ -303,6 +303,7 @@ struct ur_roce {
 	struct ur_list rd_waiters; /* ur_rqp.sending */
 	struct ur_list deferred;   /* ur_rqp.acking: may be piggybacked */
 	bool answers_late;	   /* ur_roce_answers_late() */
+	bool timers_late;	   /* ur_roce_timers_late() */
 	uint32_t load;		   /* ur_roce_set_load() */
 	uint64_t defer_at_ns;	   /* the earliest deadline of these */
 	/* Packets that arrived then (ur_roce_replies_sent()). */

@@ -127,6 +127,11 @@ void ur_roce_answers_late(struct ur_roce *r, bool late)
 	r->answers_late = late;
 }
 
+void ur_roce_timers_late(struct ur_roce *r, bool late)
+{
+	r->timers_late = late;
+}
+
 void ur_roce_set_load(struct ur_roce *r, uint32_t load)
 {
 	r->load = load < UR_ROCE_LOAD_MAX ? load : UR_ROCE_LOAD_MAX;

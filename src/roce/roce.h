@@ -161,6 +161,9 @@ bool ur_roce_output(struct ur_roce *r, struct ur_burst *burst, uint64_t now_ns);
  */
 void ur_roce_answers_late(struct ur_roce *r, bool late);
 
+/* A thread that looks every 4 ms runs the timers: an earlier one has to wake it. */
+void ur_roce_timers_late(struct ur_roce *r, bool late);
+
 /*
  * So many threads wait for each processor of this host: peers on it answer later,
  * and ack timeouts are longer by that factor, up to UR_ROCE_LOAD_MAX.
