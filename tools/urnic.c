@@ -22,6 +22,7 @@ static const struct {
 	{ "top", ur_cmd_top, "watch rates, latencies and paths" },
 	{ "metrics", ur_cmd_metrics, "counters as OpenMetrics text" },
 	{ "pcap", ur_cmd_pcap, "capture packets of running processes" },
+	{ "trace", ur_cmd_trace, "calls and work requests of a program" },
 	{ "doctor", ur_cmd_doctor, "say what to change on this machine" },
 	{ "check-config", ur_cmd_check_config, "check a file of devices" },
 	{ "enable", ur_cmd_enable, "put urnic in front for all programs" },
