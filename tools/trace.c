@@ -362,6 +362,11 @@ static bool option(struct trace *t, int c, const char *text)
 	}
 }
 
+static bool is_pid(int n, const char *text)
+{
+	return n == 1 && *text && strspn(text, "0123456789") == strlen(text);
+}
+
 /* -1: go on; else the exit status. */
 static int parse(struct trace *t, int argc, char **argv)
 {
@@ -390,9 +395,15 @@ static int parse(struct trace *t, int argc, char **argv)
 			return 2;
 		}
 	}
-	if (optind < argc)
+	if (optind < argc && !is_pid(argc - optind, argv[optind]))
 		return -1;
-	fputs(usage, stderr);
+	if (optind < argc)
+		ur_tool_error(
+			"trace: a running process cannot be traced: start "
+			"it by urnic trace, or look at it by urnic top or "
+			"pcap");
+	else
+		fputs(usage, stderr);
 	return 2;
 }
 

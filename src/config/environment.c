@@ -41,6 +41,7 @@ static const struct variable {
 	{ .name = "URNIC_DAEMON_LOG" },
 	{ .name = "URNIC_SYSFS" },
 	{ "URNIC_FAULT", FAULTS, 0, 0, 0 },
+	{ .name = "URNIC_TRACE" },
 };
 
 #define COUNT (sizeof(variables) / sizeof(*variables))
