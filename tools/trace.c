@@ -120,10 +120,9 @@ static void put_record(struct trace *t, struct ur_trace_source *s)
 	}
 }
 
-/* True: there may be more. */
-static bool drain(struct trace *t)
+/* Records of before `until`.  True: there may be more. */
+static bool drain(struct trace *t, uint64_t until)
 {
-	uint64_t until = ur_clock_ns();
 	struct ur_trace_source *s;
 
 	ur_trace_accept(&t->sources);
@@ -163,6 +162,7 @@ static void forward_signal(struct trace *t)
 static void follow(struct trace *t)
 {
 	struct pollfd f = { t->sources.listener, POLLIN, 0 };
+	uint64_t until = 0;
 	bool runs = true;
 
 	while (runs) {
@@ -173,15 +173,16 @@ static void follow(struct trace *t)
 		/* Before the records: those written last are seen. */
 		runs = (int)program_runs(t) |
 		       (int)ur_trace_running(&t->sources);
-		more = drain(t);
+		until = ur_clock_ns();
+		more = drain(t, until);
 		if (!more && t->out.format != &ur_trace_perfetto)
 			(void)fflush(t->out.file);
-		if (ferror(t->out.file) || (interrupted && !t->child))
+		if (interrupted && !t->child)
 			break;
 		if (runs)
 			poll(&f, 1, more ? BUSY_MS : IDLE_MS);
 	}
-	while (drain(t))
+	while (drain(t, until))
 		;
 }
 
@@ -307,8 +308,7 @@ static int trace_program(struct trace *t, char **argv)
 
 static void clean_up(struct trace *t)
 {
-	if (t->sources.listener >= 0)
-		close(t->sources.listener);
+	ur_trace_sources_close(&t->sources);
 	if (t->socket[0])
 		unlink(t->socket);
 	if (t->dir[0])

@@ -116,6 +116,7 @@ struct ur_trace_source *ur_trace_oldest(struct ur_trace_sources *s,
 void ur_trace_pop(struct ur_trace_source *s);
 /* Does a traced process run? */
 bool ur_trace_running(struct ur_trace_sources *s);
+void ur_trace_sources_close(struct ur_trace_sources *s);
 uint64_t ur_trace_lost(const struct ur_trace_sources *s);
 
 /* --- trace_wr.c --- */

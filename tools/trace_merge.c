@@ -2,10 +2,9 @@
 /*
  * urnic trace --merge: files of --perfetto into one.
  *
- * Their clocks are compared by CLOCK_REALTIME.  Between two hosts it differs, and
+ * Files of one host share CLOCK_MONOTONIC.  CLOCK_REALTIME of two hosts differs, and
  * messages say by how much: no message is received before it was posted, so where
  * messages went both ways the difference lies in the middle of what is possible.
- * Files of one host need no correction.
  */
 #include <errno.h>
 #include <json-c/json.h>
@@ -19,8 +18,10 @@ struct file {
 	struct json_object *root;
 	struct json_object *events;
 	const char *host;
+	const char *boot;
 	double shift_us; /* to the first file's time */
 	int64_t pid_shift;
+	int index;
 };
 
 /* An end of a message. */
@@ -52,15 +53,23 @@ static int load(struct file *f, const char *path)
 		return -EINVAL;
 	}
 	f->host = text_of(other, "host");
+	f->boot = text_of(other, "boot");
 	return 0;
 }
 
-static uint64_t realtime(const struct file *f)
+static uint64_t time_of(const struct file *f, const char *clock)
 {
 	struct json_object *other;
 
 	json_object_object_get_ex(f->root, "otherData", &other);
-	return strtoull(text_of(other, "realtime_ns"), NULL, 10);
+	return strtoull(text_of(other, clock), NULL, 10);
+}
+
+static double behind(const struct file *f, const struct file *first,
+		     const char *clock)
+{
+	return (double)(int64_t)(time_of(f, clock) - time_of(first, clock)) /
+	       1e3;
 }
 
 /* --- clocks --- */
@@ -116,7 +125,7 @@ static double compare(const struct file *a, const struct file *b, double shift)
 	}
 	free(ea);
 	free(eb);
-	/* b = a + s: to_b = delay + s, to_a = delay - s. */
+	/* a = b + s: to_b = delay - s, to_a = delay + s. */
 	if (to_a < 1e299 && to_b < 1e299)
 		return (to_a - to_b) / 2;
 	return shift;
@@ -124,11 +133,15 @@ static double compare(const struct file *a, const struct file *b, double shift)
 
 static void align(const struct file *first, struct file *f)
 {
-	double guess = (double)(int64_t)(realtime(f) - realtime(first)) / 1e3;
+	double guess;
 
-	f->shift_us = guess;
-	if (!strcmp(f->host, first->host))
+	if (!strcmp(f->boot, first->boot)) {
+		f->shift_us = behind(f, first, "monotonic_ns");
 		return;
+	}
+	/* Numbers of processes of two hosts may be the same. */
+	f->pid_shift = (int64_t)f->index * 10000000;
+	guess = behind(f, first, "realtime_ns");
 	f->shift_us = compare(first, f, guess);
 	fprintf(stderr, "urnic: the clock of %s is corrected by %.3f us%s\n",
 		f->host, f->shift_us - guess,
@@ -137,7 +150,6 @@ static void align(const struct file *first, struct file *f)
 
 /* --- writing --- */
 
-/* Numbers of processes of two hosts may be the same. */
 static void put_event(struct json_object *o, const struct file *f, FILE *out)
 {
 	struct json_object *v;
@@ -159,7 +171,7 @@ static void put_event(struct json_object *o, const struct file *f, FILE *out)
 	if (*text_of(o, "cat") == 'w' &&
 	    json_object_object_get_ex(o, "id", &v)) {
 		snprintf(text, sizeof(text), "%s.%d", json_object_get_string(v),
-			 (int)(f->pid_shift / 10000000));
+			 f->index);
 		json_object_object_add(o, "id", json_object_new_string(text));
 	}
 	fputs(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN), out);
@@ -171,9 +183,12 @@ static void put_all(struct file *f, int n, FILE *out)
 
 	fprintf(out,
 		"{\"otherData\":{\"urnic_trace\":%d,\"realtime_ns\":\"%llu\","
-		"\"host\":",
-		UR_TRACE_VERSION, (unsigned long long)realtime(f));
+		"\"monotonic_ns\":\"%llu\",\"host\":",
+		UR_TRACE_VERSION, (unsigned long long)time_of(f, "realtime_ns"),
+		(unsigned long long)time_of(f, "monotonic_ns"));
 	ur_trace_quote(out, f->host);
+	fputs(",\"boot\":", out);
+	ur_trace_quote(out, f->boot);
 	fputs("},\n\"displayTimeUnit\":\"ns\",\n\"traceEvents\":[", out);
 	for (int k = 0; k < n; k++)
 		for (size_t i = 0; i < json_object_array_length(f[k].events);
@@ -193,10 +208,8 @@ int ur_trace_merge(const char *path, int n, char **files)
 	int i, status = 1;
 
 	for (i = 0; f && i < n && !load(&f[i], files[i]); i++) {
+		f[i].index = i;
 		align(&f[0], &f[i]);
-		f[i].pid_shift = strcmp(f[i].host, f[0].host)
-					 ? (int64_t)i * 10000000
-					 : 0;
 	}
 	if (f && i == n) {
 		out = path ? fopen(path, "we") : stdout;

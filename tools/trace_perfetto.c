@@ -19,15 +19,23 @@ static double us(const struct ur_trace_out *o, uint64_t ns)
 
 static void begin(struct ur_trace_out *o)
 {
-	char host[256] = "";
+	char host[256] = "", boot[64] = "";
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
 
 	(void)gethostname(host, sizeof(host) - 1);
-	/* A string: a double does not hold it. */
+	if (f && fgets(boot, sizeof(boot), f))
+		boot[strcspn(boot, "\n")] = 0;
+	if (f)
+		(void)fclose(f);
+	/* Strings: a double does not hold such times. */
 	fprintf(o->file,
 		"{\"otherData\":{\"urnic_trace\":%d,\"realtime_ns\":\"%llu\","
-		"\"host\":",
-		UR_TRACE_VERSION, (unsigned long long)o->real_ns);
+		"\"monotonic_ns\":\"%llu\",\"host\":",
+		UR_TRACE_VERSION, (unsigned long long)o->real_ns,
+		(unsigned long long)o->begin_ns);
 	ur_trace_quote(o->file, host);
+	fputs(",\"boot\":", o->file);
+	ur_trace_quote(o->file, boot);
 	fputs("},\n\"displayTimeUnit\":\"ns\",\n\"traceEvents\":[", o->file);
 }
 

@@ -222,3 +222,25 @@ uint64_t ur_trace_lost(const struct ur_trace_sources *s)
 		sum += x->head ? atomic_load(&x->head->lost) : x->lost;
 	return sum;
 }
+
+void ur_trace_sources_close(struct ur_trace_sources *s)
+{
+	while (s->first) {
+		struct ur_trace_source *x = s->first;
+
+		s->first = x->next;
+		if (x->head)
+			drop(x);
+		free(x);
+	}
+	while (s->procs) {
+		struct ur_trace_proc *p = s->procs;
+
+		s->procs = p->next;
+		if (p->pidfd >= 0)
+			close(p->pidfd);
+		free(p);
+	}
+	if (s->listener >= 0)
+		close(s->listener);
+}

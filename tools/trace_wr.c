@@ -168,12 +168,16 @@ static void emit(const struct ur_trace_queues *all, const struct queue *qp,
 }
 
 /* The request of the completion: the first that was to be signaled, or after an
- * error any. */
+ * error any.  With sampling there is only one, and it was counted that this is its
+ * completion. */
 static struct post **match(struct queue *k, const struct ur_trace_rec *done)
 {
 	for (struct post **at = &k->first; *at; at = &(*at)->next) {
 		const struct ur_trace_rec *r = &(*at)->rec;
 
+		if (k->kind == UR_TRACE_SQ && !done->status &&
+		    (done->flags & UR_TRACE_SAMPLED))
+			return at;
 		if (r->wr_id == done->wr_id &&
 		    (done->status || !(r->flags & UR_TRACE_UNSIGNALED)))
 			return at;
@@ -197,7 +201,8 @@ static bool complete(struct ur_trace_queues *all, struct queue *k,
 	}
 	if (k->kind == UR_TRACE_SQ)
 		at = &k->first;
-	emit(all, qp, it, s, done, false);
+	emit(all, qp, it, s, done,
+	     !done->status && (it->rec.flags & UR_TRACE_UNSIGNALED));
 	take_out(all, k, at);
 	return true;
 }

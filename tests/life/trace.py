@@ -27,8 +27,19 @@ def ended(p, code=0):
     return p.text()
 
 
-def traced_pair(env, server, client, options=()):
-    """Both sides traced into files of their own: their paths."""
+def wait_for(p, path, text):
+    """Until the trace has a text."""
+    end = time.monotonic() + 20 * SLOW
+    while not os.path.exists(path) or \
+            text not in open(path, encoding='ascii').read():
+        if time.monotonic() > end or not p.running():
+            raise Failure(p.describe())
+        time.sleep(0.02)
+
+
+def traced_pair(env, server, client, options=(), listens=None):
+    """Both sides traced into files of their own: their paths.  The server listens
+    on a TCP port, or when its trace shows the call `listens`."""
     d = tempfile.TemporaryDirectory()
     files = [os.path.join(d.name, n) for n in ('server', 'client')]
     port = env.port()
@@ -36,7 +47,10 @@ def traced_pair(env, server, client, options=()):
     s = start(env, env.a, opt[0], server(port))
     c = None
     try:
-        s.wait_listen(port)
+        if listens:
+            wait_for(s, files[0], listens)
+        else:
+            s.wait_listen(port)
         c = start(env, env.b, opt[1], client(port))
         ended(c)
         ended(s)
@@ -97,7 +111,7 @@ def rping(env):
     d, files = traced_pair(
         env, lambda port: ['rping', '-s', '-C', 5, '-a', env.a.ip4, '-p', port],
         lambda port: ['rping', '-c', '-C', 5, '-a', env.a.ip4, '-p', port],
-        ('--json', '-e', 'cm,wr', '-o'))
+        ('--json', '-e', 'cm,wr', '-o'), listens='rdma_listen')
     with d:
         found = lines(files[1])
     names = [x['name'] for x in found if x['type'] == 'call']
@@ -250,12 +264,7 @@ def killed(env):
         try:
             for q, f, want in ((p, path, 'ibv_post_recv'),
                                (r, path + '2', 'rdma_listen')):
-                end = time.monotonic() + 20 * SLOW
-                while not os.path.exists(f) or \
-                        want not in open(f, encoding='ascii').read():
-                    if time.monotonic() > end:
-                        raise Failure(q.describe())
-                    time.sleep(0.02)
+                wait_for(q, f, want)
                 os.kill(q.leaf(), signal.SIGKILL)
                 ended(q, 137)
         finally:

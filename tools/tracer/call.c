@@ -30,8 +30,8 @@ static void put(struct tr_call *c, enum ur_trace_kind kind)
 void tr_start(struct tr_call *c, bool blocks)
 {
 	if (c->on) {
-		tr_empty_end(c->t);
 		c->from_ns = c->rec.ns = ur_clock_ns();
+		tr_empty_end(c->t, c->from_ns);
 		if (blocks)
 			put(c, UR_TRACE_ENTER);
 	}

@@ -12,6 +12,8 @@
 
 #define ANY_DATA (UR_TRACE_data | UR_TRACE_wr)
 
+#define MOST_SGES 32 /* of any queue */
+
 static struct ibv_context_ops real;
 
 static uint32_t add(_Atomic uint32_t *n)
@@ -68,21 +70,21 @@ void tr_empty(struct tr_thread *t, const struct ibv_cq *cq)
 	if (!(tr_classes & UR_TRACE_data) || t->depth)
 		return;
 	if (t->empty.count && t->empty.addr != id)
-		tr_empty_end(t);
+		tr_empty_end(t, ur_clock_ns());
 	if (!t->empty.count++) {
 		t->empty.addr = id;
 		t->empty.wr_id = ur_clock_ns();
 	}
 }
 
-void tr_empty_end(struct tr_thread *t)
+void tr_empty_end(struct tr_thread *t, uint64_t end_ns)
 {
 	if (!t->empty.count)
 		return;
 	t->empty.kind = UR_TRACE_EMPTY;
 	t->empty.units = 1;
 	t->empty.call = UR_TRACE_CALL_ibv_poll_cq;
-	t->empty.ns = ur_clock_ns();
+	t->empty.ns = end_ns;
 	tr_put(t, &t->empty, true);
 	t->empty.count = 0;
 }
@@ -188,6 +190,9 @@ static uint32_t bytes_of(const struct ibv_sge *sge, int n)
 {
 	uint32_t sum = 0;
 
+	/* More are refused, so there need not be as many. */
+	if (!sge || n > MOST_SGES)
+		return 0;
 	for (int i = 0; i < n; i++)
 		sum += sge[i].length;
 	return sum;
@@ -221,14 +226,37 @@ static void cancel(struct tr_thread *t, struct ur_trace_rec *r, uint32_t n)
 		tr_put(t, r, true);
 }
 
-/* Requests from `bad` on. */
-#define REST(bad)                                                              \
-	({                                                                     \
-		uint32_t n_ = 0;                                               \
-		for (__typeof__(bad) w_ = (bad); w_; w_ = w_->next)            \
-			n_++;                                                  \
-		n_;                                                            \
-	})
+/* Of the requests from `bad` on, which were not posted. */
+static uint32_t uncount_sends(struct tr_qp *q, const struct ibv_send_wr *bad)
+{
+	uint32_t n = 0;
+
+	for (; bad; bad = bad->next, n++) {
+		if (!q)
+			continue;
+		if (takes_receive((uint8_t)bad->opcode))
+			atomic_fetch_sub(&q->messages, 1);
+		if (tr_sample != 1 &&
+		    (q->all_signaled || bad->send_flags & IBV_SEND_SIGNALED))
+			atomic_fetch_sub(&q->signaled, 1);
+	}
+	if (q)
+		set(&q->sample, 0);
+	return n;
+}
+
+static uint32_t uncount_recvs(struct tr_qp *q, const struct ibv_recv_wr *bad)
+{
+	uint32_t n = 0;
+
+	for (; bad; bad = bad->next)
+		n++;
+	if (q && tr_sample != 1) {
+		atomic_fetch_sub(&q->recv_posted, n);
+		set(&q->recv_sample, 0);
+	}
+	return n;
+}
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		     struct ibv_send_wr **bad_wr)
@@ -243,7 +271,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 	uint32_t recorded = 0;
 	int rc;
 
-	tr_empty_end(t);
+	tr_empty_end(t, r.ns);
 	for (const struct ibv_send_wr *w = wr; w; w = w->next) {
 		from_send(&r, w);
 		if (!first.count++) {
@@ -255,11 +283,9 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 	}
 	rc = real.post_send(qp, wr, bad_wr);
 	if (__builtin_expect(rc, 0)) {
-		uint32_t n = REST(*bad_wr);
+		uint32_t n = uncount_sends(q, *bad_wr);
 
 		cancel(t, &r, n < recorded ? n : recorded);
-		if (q)
-			atomic_fetch_sub(&q->messages, n < first.count ? n : 0);
 	}
 	if (call)
 		tr_data(t, UR_TRACE_CALL_ibv_post_send, first.ns, rc, &first);
@@ -271,7 +297,7 @@ static void post_recvs(struct tr_thread *t, struct tr_qp *q,
 		       uint32_t *recorded, const struct ibv_recv_wr *wr)
 {
 	*recorded = 0;
-	tr_empty_end(t);
+	tr_empty_end(t, r->ns);
 	for (; wr; wr = wr->next) {
 		r->wr_id = wr->wr_id;
 		r->wr_bytes = bytes_of(wr->sg_list, wr->num_sge);
@@ -293,14 +319,15 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 				  .wr_qpn = qp->qp_num,
 				  .queue = UR_TRACE_RQ },
 			    first = r;
+	struct tr_qp *q;
 	uint32_t recorded;
 	int rc;
 
-	post_recvs(t, tr_qp_find(r.context, r.wr_qpn), &r, &first, &recorded,
-		   wr);
+	q = tr_qp_find(r.context, r.wr_qpn);
+	post_recvs(t, q, &r, &first, &recorded, wr);
 	rc = real.post_recv(qp, wr, bad_wr);
 	if (__builtin_expect(rc, 0)) {
-		uint32_t n = REST(*bad_wr);
+		uint32_t n = uncount_recvs(q, *bad_wr);
 
 		cancel(t, &r, n < recorded ? n : recorded);
 	}
@@ -325,7 +352,7 @@ static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
 	post_recvs(t, NULL, &r, &first, &recorded, wr);
 	rc = real.post_srq_recv(srq, wr, bad_wr);
 	if (__builtin_expect(rc, 0)) {
-		uint32_t n = REST(*bad_wr);
+		uint32_t n = uncount_recvs(NULL, *bad_wr);
 
 		cancel(t, &r, n < recorded ? n : recorded);
 	}
@@ -357,8 +384,8 @@ static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 		tr_empty(t, cq);
 		return got;
 	}
-	tr_empty_end(t);
 	r.ns = ur_clock_ns();
+	tr_empty_end(t, from ? from : r.ns);
 	for (int i = 0; i < got; i++) {
 		from_wc(&r, &wc[i]);
 		tr_done(t, &r);
@@ -384,7 +411,7 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 					    .count = solicited_only != 0 };
 	int rc;
 
-	tr_empty_end(t);
+	tr_empty_end(t, from);
 	rc = real.req_notify_cq(cq, solicited_only);
 	if (call)
 		tr_data(t, UR_TRACE_CALL_ibv_req_notify_cq, from, rc, &about);

@@ -185,10 +185,13 @@ static void wr_start(struct ibv_qp_ex *qp)
 	real.wr_start(qp);
 	/* Of another queue pair. */
 	finish(t);
-	tr_empty_end(t);
+	tr_empty_end(t, ur_clock_ns());
 	q = state(qp);
-	if (q)
-		atomic_store_explicit(&q->batch, 0, memory_order_relaxed);
+	if (!q)
+		return;
+	atomic_store(&q->batch, 0);
+	q->was_messages = atomic_load(&q->messages);
+	q->was_signaled = atomic_load(&q->signaled);
 }
 
 /* The requests since wr_start were not posted. */
@@ -201,8 +204,13 @@ static void cancel(struct tr_thread *t, const struct ibv_qp_ex *qp)
 				  .context = tr_context_id(qp->qp_base.context),
 				  .wr_qpn = qp->qp_base.qp_num };
 
-	if (q)
-		r.count = atomic_load_explicit(&q->batch, memory_order_relaxed);
+	if (q) {
+		r.count = atomic_load(&q->batch);
+		atomic_store(&q->messages, q->was_messages);
+		atomic_store(&q->signaled, q->was_signaled);
+		if (r.count)
+			atomic_store(&q->sample, 0);
+	}
 	if (r.count)
 		tr_put(t, &r, true);
 }
@@ -300,7 +308,7 @@ static int poll(struct ibv_cq_ex *cq, int rc, uint64_t from,
 			tr_empty(t, ibv_cq_ex_to_cq(cq));
 		return rc;
 	}
-	tr_empty_end(t);
+	tr_empty_end(t, from);
 	done(t, cq);
 	if (tr_wants_call(t)) {
 		about.wr_id = cq->wr_id;

@@ -64,7 +64,10 @@ struct tr_qp {
 	_Atomic uint32_t recv_posted;
 	_Atomic uint32_t recv_left;
 	_Atomic uint32_t recv_sample;
-	_Atomic uint32_t batch; /* requests between wr_start and wr_complete */
+	/* Requests between wr_start and wr_complete, and the counts before. */
+	_Atomic uint32_t batch;
+	uint32_t was_messages;
+	uint32_t was_signaled;
 	bool all_signaled;
 	bool has_srq;
 };
@@ -167,7 +170,7 @@ bool tr_post(struct tr_thread *t, struct tr_qp *q, struct ur_trace_rec *r);
 void tr_done(struct tr_thread *t, struct ur_trace_rec *r);
 /* Polls without a completion. */
 void tr_empty(struct tr_thread *t, const struct ibv_cq *cq);
-void tr_empty_end(struct tr_thread *t);
+void tr_empty_end(struct tr_thread *t, uint64_t end_ns);
 /* Is this data call recorded? */
 bool tr_wants_call(struct tr_thread *t);
 void tr_data(struct tr_thread *t, enum ur_trace_call call, uint64_t from_ns,
