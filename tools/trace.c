@@ -238,7 +238,7 @@ static int set_environment(const struct trace *t)
 
 	snprintf(value, sizeof(value), "%u:%u:%s",
 		 ur_trace_filter_classes(&t->filter), t->sample, t->socket);
-	if (setenv(UR_TRACE_ENV, value, 1))
+	if (setenv("URNIC_TRACE", value, 1))
 		return -errno;
 	return ur_run_environment(LIBRARY);
 }

@@ -117,7 +117,7 @@ static void forked_child(void)
 
 __attribute__((constructor)) static void begin(void)
 {
-	const char *env = secure_getenv(UR_TRACE_ENV);
+	const char *env = secure_getenv("URNIC_TRACE");
 	char *end;
 	unsigned long classes, sample;
 

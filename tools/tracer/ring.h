@@ -28,7 +28,6 @@
 #define UR_TRACE_TEXT  2000u
 
 /* $URNIC_TRACE: "CLASSES:SAMPLE:PATH", numbers in decimal. */
-#define UR_TRACE_ENV "URNIC_TRACE"
 
 enum ur_trace_class {
 	UR_TRACE_verbs = 1 << 0,
