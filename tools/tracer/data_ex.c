@@ -185,7 +185,8 @@ static void wr_start(struct ibv_qp_ex *qp)
 	real.wr_start(qp);
 	/* Of another queue pair. */
 	finish(t);
-	tr_empty_end(t, ur_clock_ns());
+	t->batch_ns = ur_clock_ns();
+	tr_empty_end(t, t->batch_ns);
 	q = state(qp);
 	if (!q)
 		return;
@@ -219,7 +220,6 @@ static int wr_complete(struct ibv_qp_ex *qp)
 {
 	struct tr_thread *t = tr_self();
 	bool call = tr_wants_call(t);
-	uint64_t from = call ? ur_clock_ns() : 0;
 	struct ur_trace_rec about = t->built;
 	int rc;
 
@@ -230,7 +230,8 @@ static int wr_complete(struct ibv_qp_ex *qp)
 	if (call) {
 		about.wr_qpn = qp->qp_base.qp_num;
 		about.count = 1;
-		tr_data(t, UR_TRACE_CALL_ibv_wr_complete, from, rc, &about);
+		tr_data(t, UR_TRACE_CALL_ibv_wr_complete, t->batch_ns, rc,
+			&about);
 	}
 	return rc;
 }

@@ -34,6 +34,7 @@ struct tr_thread {
 	bool busy;     /* a record is being written: this is a signal handler */
 	bool refused;  /* the tool does not take rings */
 	uint32_t turn; /* of data calls, for sampling */
+	uint64_t batch_ns; /* wr_start: the call of wr_complete begins there */
 	/* Polls that found nothing. */
 	struct ur_trace_rec empty;
 	/* The request that a builder has begun (data_ex.c). */
