@@ -5,7 +5,7 @@ _urnic()
 	local word=${COMP_WORDS[COMP_CWORD]} at=2 word_list
 	COMPREPLY=()
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		mapfile -t COMPREPLY < <(compgen -W "run devices show explain pcap fault top metrics doctor check-config \
+		mapfile -t COMPREPLY < <(compgen -W "run devices show explain pcap fault trace top metrics doctor check-config \
 			enable disable --version --help" -- "$word")
 		return
 	fi
@@ -60,6 +60,16 @@ _urnic()
 				drop= delay= jitter= duplicate= reorder= corrupt= rate= partition rnr= nak= slow= kill: \
 				reset: fail= lost-ack= port-down no-address remove overrun kill-urnicd none" -- "$word")
 		fi
+		;;
+	trace)
+		case ${COMP_WORDS[COMP_CWORD - 1]} in
+		-e) mapfile -t COMPREPLY < <(compgen -W "verbs cm rsocket data wr errors" -- "$word") ;;
+		-o | --perfetto) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+		*)
+			mapfile -t COMPREPLY < <(compgen -c -f -W "-o -e -c --qp --sample \
+				--json --perfetto --merge --help" -- "$word")
+			;;
+		esac
 		;;
 	check-config)
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")

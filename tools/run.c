@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "run.h"
 #include "run_chaos.h"
 #include "run_check.h"
 #include "run_fault.h"
@@ -296,6 +297,23 @@ static int set_up(bool view, bool check)
 	if (err)
 		ur_tool_error("environment: %s", strerror(-err));
 	return err;
+}
+
+int ur_run_environment(const char *preload)
+{
+	char libs[PATH_MAX], lib[PATH_MAX + 32];
+	int err = ur_tool_libs(libs);
+
+	if (!err && !has_file(libs, preload)) {
+		ur_tool_error("there is no %s in %s", preload, libs);
+		err = -ENOENT;
+	}
+	if (!err)
+		err = set_up(true);
+	if (err)
+		return err;
+	snprintf(lib, sizeof(lib), "%s/%s", libs, preload);
+	return append_preload(lib);
 }
 
 int ur_cmd_run(int argc, char **argv)

@@ -23,6 +23,7 @@ static const struct {
 	{ "metrics", ur_cmd_metrics, "counters as OpenMetrics text" },
 	{ "pcap", ur_cmd_pcap, "capture packets of running processes" },
 	{ "fault", ur_cmd_fault, "inject faults into running processes" },
+	{ "trace", ur_cmd_trace, "calls and work requests of a program" },
 	{ "doctor", ur_cmd_doctor, "say what to change on this machine" },
 	{ "check-config", ur_cmd_check_config, "check a file of devices" },
 	{ "enable", ur_cmd_enable, "put urnic in front for all programs" },

@@ -15,6 +15,7 @@ int ur_cmd_top(int argc, char **argv);
 int ur_cmd_metrics(int argc, char **argv);
 int ur_cmd_pcap(int argc, char **argv);
 int ur_cmd_fault(int argc, char **argv);
+int ur_cmd_trace(int argc, char **argv);
 int ur_cmd_doctor(int argc, char **argv);
 int ur_cmd_check_config(int argc, char **argv);
 int ur_cmd_enable(int argc, char **argv);

@@ -42,6 +42,7 @@ static const struct variable {
 	{ .name = "URNIC_SYSFS" },
 	{ "URNIC_FAULT", FAULTS, 0, 0, 0 },
 	{ .name = "URNIC_CHECK" },
+	{ .name = "URNIC_TRACE" },
 };
 
 #define COUNT (sizeof(variables) / sizeof(*variables))

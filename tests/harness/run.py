@@ -43,6 +43,7 @@ GROUPS = {
     'explain': 'life.explain',
     'watch': 'life.watch',
     'pcap': 'life.pcap',
+    'trace': 'life.trace',
     'fault': 'life.fault',
     'check': 'life.check',
     'life': 'life.life',

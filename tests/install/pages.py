@@ -45,7 +45,8 @@ def read_by_code(source):
     names, secure = set(), set()
     for path in glob.glob(os.path.join(source, 'src', '**', '*.c'),
                           recursive=True) + \
-            glob.glob(os.path.join(source, 'tools', '*.c')):
+            glob.glob(os.path.join(source, 'tools', '**', '*.c'),
+                      recursive=True):
         text = read(path)
         for is_secure, is_literal, name in CALL.findall(text):
             # The name comes from elsewhere in the file: take all that are one.

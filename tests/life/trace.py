@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""urnic trace: calls and requests of unmodified programs."""
+
+import collections
+import json
+import os
+import signal
+import tempfile
+import time
+
+from harness import clock
+from harness.env import Case, Failure
+from harness.proc import SLOW, Proc
+
+N = 50
+
+
+def start(env, host, options, argv):
+    argv = [env.urnic, 'trace', *options, '--', *[str(a) for a in argv]]
+    return Proc(host.wrap(argv), clock.environ(env.progs, argv))
+
+
+def ended(p, code=0):
+    got = p.wait(60)
+    if got != code:
+        raise Failure(f'exit {got}, not {code}: {p.describe()}')
+    return p.text()
+
+
+def wait_for(p, path, text):
+    """Until the trace has a text."""
+    end = time.monotonic() + 20 * SLOW
+    while not os.path.exists(path) or \
+            text not in open(path, encoding='ascii').read():
+        if time.monotonic() > end or not p.running():
+            raise Failure(p.describe())
+        time.sleep(0.02)
+
+
+def traced_pair(env, server, client, options=(), listens=None):
+    """Both sides traced into files of their own: their paths.  The server listens
+    on a TCP port, or when its trace shows the call `listens`."""
+    d = tempfile.TemporaryDirectory()
+    files = [os.path.join(d.name, n) for n in ('server', 'client')]
+    port = env.port()
+    opt = [[*options, f] for f in files]
+    s = start(env, env.a, opt[0], server(port))
+    c = None
+    try:
+        if listens:
+            wait_for(s, files[0], listens)
+        else:
+            s.wait_listen(port)
+        c = start(env, env.b, opt[1], client(port))
+        ended(c)
+        ended(s)
+    finally:
+        s.end()
+        if c:
+            c.end()
+    return d, files
+
+
+def lines(path):
+    """The objects of a file of --json: nothing is missing from it."""
+    with open(path, encoding='ascii') as f:
+        found = [json.loads(line) for line in f]
+    if found[0]['type'] != 'start' or found[0]['version'] != 1:
+        raise Failure(f'it begins with {found[0]}')
+    if found[-1] != {'type': 'end', 'lost': 0}:
+        raise Failure(f'it ends with {found[-1]}')
+    return found
+
+
+def requests(found):
+    return collections.Counter(
+        (x['queue'], x['opcode'], x.get('status')) for x in found
+        if x['type'] == 'wr' and 'status' in x)
+
+
+def calls(found):
+    return collections.Counter(x['name'] for x in found if x['type'] == 'call')
+
+
+def pingpong(env):
+    """ibv_rc_pingpong: each send and receive once, with a latency."""
+    base = ['ibv_rc_pingpong', '-n', N, '-r', '10', '-g', env.gid(env.a, 'v4')]
+    other = base[:-1] + [env.gid(env.b, 'v4')]
+    d, files = traced_pair(env, lambda port: base + ['-p', port],
+                           lambda port: other + ['-p', port, env.a.ip4],
+                           ('--json', '-o'))
+    with d:
+        for path in files:
+            found = lines(path)
+            got, names = requests(found), calls(found)
+            want = {('send', 'SEND', 'SUCCESS'): N,
+                    ('recv', 'RECV', 'SUCCESS'): N}
+            if got != want:
+                raise Failure(f'{path}: {got}')
+            if names['ibv_modify_qp'] != 3 or names['ibv_post_send'] != N or \
+                    names['ibv_create_qp'] != 1 or names['ibv_close_device'] != 1:
+                raise Failure(f'{path}: {names}')
+            bad = [x for x in found if x['type'] == 'wr' and 'status' in x and
+                   x['latency_ns'] <= 0]
+            if bad:
+                raise Failure(f'no latency: {bad[0]}')
+
+
+def rping(env):
+    """The calls of librdmacm, with events, and in order."""
+    d, files = traced_pair(
+        env, lambda port: ['rping', '-s', '-C', 5, '-a', env.a.ip4, '-p', port],
+        lambda port: ['rping', '-c', '-C', 5, '-a', env.a.ip4, '-p', port],
+        ('--json', '-e', 'cm,wr', '-o'), listens='rdma_listen')
+    with d:
+        found = lines(files[1])
+    names = [x['name'] for x in found if x['type'] == 'call']
+    order = ['rdma_create_event_channel', 'rdma_create_id', 'rdma_create_qp',
+             'rdma_connect', 'rdma_disconnect', 'rdma_destroy_id']
+    at = [names.index(n) for n in order if n in names]
+    if len(at) != len(order) or at != sorted(at):
+        raise Failure(f'{names}')
+    events = [x['out']['event'] for x in found if x['type'] == 'call' and
+              x['name'] == 'rdma_get_cm_event']
+    if events[:3] != ['ADDR_RESOLVED', 'ROUTE_RESOLVED', 'ESTABLISHED']:
+        raise Failure(f'{events}')
+    if requests(found)[('send', 'SEND', 'SUCCESS')] < 10:
+        raise Failure(f'{requests(found)}')
+    if any(n.startswith('ibv_') for n in names):
+        raise Failure(f'-e cm shows {names}')
+
+
+def validate(path):
+    """The trace events of a file: form, pairs, nesting.  The arrows found."""
+    with open(path, encoding='ascii') as f:
+        events = json.load(f)['traceEvents']
+    need = {'M': 'name', 'X': 'dur', 'b': 'id', 'e': 'id', 's': 'id', 'f': 'id'}
+    slices, begun, arrows = {}, {}, collections.defaultdict(dict)
+    for e in events:
+        if not {'ph', 'pid', 'tid', 'ts', 'name'} <= set(e) or \
+                need.get(e['ph']) not in e or e['ts'] < 0:
+            raise Failure(f'{path}: {e}')
+        if e['ph'] == 'X':
+            slices.setdefault((e['pid'], e['tid']), []).append(
+                (e['ts'], -e['dur']))
+        elif e['ph'] == 'b':
+            begun.setdefault((e['cat'], e['id']), []).append(e)
+        elif e['ph'] == 'e':
+            b = begun[(e['cat'], e['id'])].pop()
+            if b['ts'] > e['ts'] or b['pid'] != e['pid']:
+                raise Failure(f'{path}: {b} and {e}')
+        elif e['ph'] in 'sf':
+            if e['ph'] in arrows[e['id']]:
+                raise Failure(f'{path}: two of {e}')
+            arrows[e['id']][e['ph']] = e
+    if any(begun.values()):
+        raise Failure(f'{path}: without end: {begun}')
+    for thread, found in slices.items():
+        nested(path, thread, found)
+    return arrows, slices
+
+
+def nested(path, thread, found):
+    """The slices of a thread do not overlap but by what rounding makes of them."""
+    end = 0
+    for ts, dur in sorted(found):
+        if ts < end - 0.0015:
+            raise Failure(f'{path}: a slice of {thread} at {ts} overlaps {end}')
+        end = ts - dur
+
+
+def perfetto(env):
+    """ib_send_lat on both sides, put together: an arrow for each message, forward
+    in time, from a slice to a slice."""
+    arg = ['ib_send_lat', '-d', 'urnic0', '-n', N, '-F']
+    d, files = traced_pair(env, lambda port: arg + ['-p', port],
+                           lambda port: arg + ['-p', port, env.a.ip4],
+                           ('--perfetto',))
+    with d:
+        for path in files:
+            validate(path)
+        both = os.path.join(d.name, 'both')
+        text = env.b.sh(env.urnic, 'trace', '--merge', '-o', both, *files)
+        arrows, slices = validate(both)
+    whole = [a for a in arrows.values() if len(a) == 2]
+    if len(whole) != 2 * N or len(arrows) != 2 * N:
+        raise Failure(f'{len(whole)} of {len(arrows)} arrows: {text}')
+    for a in whole:
+        s, f = a['s'], a['f']
+        if s['ts'] > f['ts'] or s['pid'] == f['pid']:
+            raise Failure(f'{s} and {f}')
+        for e in (s, f):
+            if not any(ts - 0.0015 <= e['ts'] <= ts - dur + 0.0015 for ts, dur
+                       in slices[(e['pid'], e['tid'])]):
+                raise Failure(f'{e} is in no slice')
+
+
+def sampled(env):
+    """One of ten, and the summary."""
+    arg = ['ib_send_bw', '-d', 'urnic0', '-n', 1000, '-F']
+    d, files = traced_pair(env, lambda port: arg + ['-p', port],
+                           lambda port: arg + ['-p', port, env.a.ip4],
+                           ('--sample', '10', '-e', 'wr', '--json', '-o'))
+    with d:
+        found = lines(files[1])
+    n = requests(found)[('send', 'SEND', 'SUCCESS')]
+    if not 2 <= n <= 110:
+        raise Failure(f'{n} of 1000 requests')
+
+
+def counted(env):
+    """-c on iWARP: the numbers of a program that says them."""
+    arg = ['ib_send_lat', '-d', 'urniw0', '-R', '-n', N, '-F']
+    d, files = traced_pair(env, lambda port: arg + ['-p', port],
+                           lambda port: arg + ['-p', port, env.a.ip4],
+                           ('-c', '-o'))
+    with d, open(files[1], encoding='ascii') as f:
+        rows = {line.split()[5]: line.split() for line in f
+                if len(line.split()) > 5}
+    if int(rows['ibv_wr_complete'][3]) < N or int(rows['rdma_connect'][3]) < 1 \
+            or 'rdma_get_cm_event' not in rows:
+        raise Failure(f'{rows}')
+
+
+def errors(env):
+    """Calls that fail are shown with their error, and nothing else is."""
+    p = start(env, env.a, ('-e', 'errors'), [env.prog('misuse')])
+    try:
+        text = ended(p)
+    finally:
+        p.end()
+    shown = [line for line in text.splitlines() if '(' in line and ' = ' in line]
+    if not any('EINVAL (Invalid argument)' in line for line in shown):
+        raise Failure(text)
+    if any(' = 0 <' in line for line in shown):
+        raise Failure(text)
+
+
+def forked(env):
+    """The calls of parent and child, each with its number."""
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, 'trace')
+        p = start(env, env.a, ('--json', '-e', 'verbs', '-o', path),
+                  ['sh', '-c', 'ibv_devinfo >/dev/null & ibv_devinfo; wait'])
+        try:
+            ended(p)
+        finally:
+            p.end()
+        found = lines(path)
+    pids = {x['pid'] for x in found if x.get('name') == 'ibv_open_device'}
+    if len(pids) != 2:
+        raise Failure(f'{pids}')
+
+
+def killed(env):
+    """What a killed program has written is there, its last call too."""
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, 'trace')
+        p = start(env, env.a, ('--json', '-o', path),
+                  ['ibv_rc_pingpong', '-p', env.port(), '-g',
+                   env.gid(env.a, 'v4')])
+        r = start(env, env.a, ('--json', '-o', path + '2'),
+                  ['rping', '-s', '-a', env.a.ip4, '-p', env.port()])
+        try:
+            for q, f, want in ((p, path, 'ibv_post_recv'),
+                               (r, path + '2', 'rdma_listen')):
+                wait_for(q, f, want)
+                os.kill(q.leaf(), signal.SIGKILL)
+                ended(q, 137)
+        finally:
+            p.end()
+            r.end()
+        if 'ibv_query_port' not in calls(lines(path)):
+            raise Failure('no calls')
+        if not any(x['type'] == 'unfinished' and
+                   x['name'] == 'rdma_get_cm_event' for x in lines(path + '2')):
+            raise Failure('the call that waited is not shown')
+
+
+def refusals(env):
+    """What it does not do is said in one line; the status is the program's."""
+    for args, text, code in (((), 'usage', 2), (('-e', 'x', 'true'), 'no call', 2),
+                             (('--sample', '0', 'true'), 'not valid', 2),
+                             (('1',), 'running process', 2),
+                             (('/no/program',), 'No such file', 127),
+                             (('--merge', '/dev/null'), 'is no file', 1),
+                             (('sh', '-c', 'exit 3'), '', 3)):
+        p = Proc(env.b.wrap([env.urnic, 'trace', *args]))
+        try:
+            if text not in ended(p, code):
+                raise Failure(f'{args}: {p.describe()}')
+        finally:
+            p.end()
+
+
+CASES = [
+    Case('pingpong', pingpong),
+    Case('rping', rping),
+    Case('perfetto', perfetto),
+    Case('sampled', sampled, far=False),
+    Case('counted', counted),
+    Case('errors', errors, far=False),
+    Case('forked', forked, far=False),
+    Case('killed', killed, far=False),
+    Case('refusals', refusals, far=False),
+]

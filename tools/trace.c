@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * urnic trace: calls and requests of a program, from the rings that
+ * liburnic-trace.so fills in its processes (tracer/ring.h).
+ */
+#include "trace.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "run.h"
+#include "runtime_dir.h"
+#include "urnic.h"
+
+#define LIBRARY "liburnic-trace.so"
+#define BACKLOG 4096
+#define BUSY_MS 1
+#define IDLE_MS 5
+#define AT_ONCE 65536u /* records between two looks at the processes */
+
+static const char usage[] =
+	"usage: urnic trace [options] [--] PROGRAM [ARGUMENTS]\n"
+	"       urnic trace --merge [-o FILE] FILE FILE...\n"
+	"Runs PROGRAM with urnic, and writes its calls of verbs, rdma_cm and\n"
+	"rsockets, and its work requests from post to completion.\n"
+	"  -o FILE           write there, not to standard error\n"
+	"  -e LIST           only these, separated by commas: names of calls, verbs,\n"
+	"                    cm, rsocket, data (post and poll), wr (requests), and\n"
+	"                    errors: only those that failed\n"
+	"  --qp QPN          only of this queue pair (0x...)\n"
+	"  --sample N        of the data path only every Nth\n"
+	"  -c                count: calls, errors and time of each\n"
+	"  --json            lines of JSON\n"
+	"  --perfetto FILE   trace events for ui.perfetto.dev or chrome://tracing\n"
+	"  --merge           files of --perfetto into one\n"
+	"  --help\n";
+
+struct trace {
+	struct ur_trace_filter filter;
+	struct ur_trace_out out;
+	struct ur_trace_sources sources;
+	struct ur_trace_queues *queues;
+	uint32_t sample;
+	bool merge;
+	char dir[PATH_MAX];
+	char socket[PATH_MAX];
+	pid_t child; /* 0: it has ended */
+	int status;
+	uint64_t last_ns; /* of the newest record */
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int sig)
+{
+	interrupted = sig;
+}
+
+/* --- records --- */
+
+static void on_wr(void *arg, const struct ur_trace_wr *w)
+{
+	struct trace *t = arg;
+
+	if (ur_trace_filter_wr(&t->filter, w))
+		t->out.format->wr(&t->out, w);
+}
+
+static void put_call(struct trace *t, struct ur_trace_source *s, bool ended,
+		     const struct ur_trace_item *item)
+{
+	if (ur_trace_filter_call(&t->filter, item))
+		t->out.format->call(&t->out, s, item, ended);
+}
+
+static void put_record(struct trace *t, struct ur_trace_source *s)
+{
+	struct ur_trace_item *item = &s->item;
+
+	t->last_ns = item->rec.ns;
+	t->out.several |= t->sources.n > 1;
+	switch (item->rec.kind) {
+	case UR_TRACE_ENTER:
+		s->enter = *item;
+		s->entered = true;
+		break;
+	case UR_TRACE_CALL:
+		s->entered = false;
+		put_call(t, s, true, item);
+		break;
+	case UR_TRACE_DATA:
+		ur_trace_data_text(item);
+		put_call(t, s, true, item);
+		break;
+	case UR_TRACE_EMPTY:
+		if (!t->filter.errors && !t->filter.has_qp &&
+		    ur_trace_filter_class(&t->filter, UR_TRACE_data))
+			t->out.format->call(&t->out, s, item, true);
+		break;
+	case UR_TRACE_POST:
+	case UR_TRACE_CANCEL:
+	case UR_TRACE_DONE:
+	case UR_TRACE_QP:
+		ur_trace_queues_put(t->queues, s, &item->rec);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Records of before `until`.  True: there may be more. */
+static bool drain(struct trace *t, uint64_t until)
+{
+	struct ur_trace_source *s;
+
+	ur_trace_accept(&t->sources);
+	for (uint32_t n = 0; n < AT_ONCE; n++) {
+		s = ur_trace_oldest(&t->sources, until);
+		if (!s)
+			return n != 0;
+		put_record(t, s);
+		ur_trace_pop(s);
+	}
+	return true;
+}
+
+/* --- the program --- */
+
+static bool program_runs(struct trace *t)
+{
+	int status;
+
+	if (t->child && waitpid(t->child, &status, WNOHANG) == t->child) {
+		t->child = 0;
+		t->status = WIFEXITED(status) ? WEXITSTATUS(status)
+					      : 128 + WTERMSIG(status);
+	}
+	return t->child != 0;
+}
+
+static void forward_signal(struct trace *t)
+{
+	/* The terminal has sent SIGINT to the program itself. */
+	if (interrupted == SIGTERM && t->child)
+		kill(t->child, SIGTERM);
+	if (t->child)
+		interrupted = 0;
+}
+
+static void follow(struct trace *t)
+{
+	struct pollfd f = { t->sources.listener, POLLIN, 0 };
+	uint64_t until = 0;
+	bool runs = true;
+
+	while (runs) {
+		bool more;
+
+		if (interrupted)
+			forward_signal(t);
+		/* Before the records: those written last are seen. */
+		runs = (int)program_runs(t) |
+		       (int)ur_trace_running(&t->sources);
+		until = ur_clock_ns();
+		more = drain(t, until);
+		if (!more && t->out.format != &ur_trace_perfetto)
+			(void)fflush(t->out.file);
+		if (interrupted && !t->child)
+			break;
+		if (runs)
+			poll(&f, 1, more ? BUSY_MS : IDLE_MS);
+	}
+	while (drain(t, until))
+		;
+}
+
+static void finish(struct trace *t)
+{
+	for (struct ur_trace_source *s = t->sources.first; s; s = s->next)
+		if (s->entered)
+			put_call(t, s, false, &s->enter);
+	ur_trace_queues_end(t->queues, t->last_ns);
+	t->out.format->end(&t->out);
+	if (ur_trace_lost(&t->sources))
+		ur_tool_error("trace: %llu records are missing, since the "
+			      "processes wrote them faster than they were read "
+			      "(--sample, -e)",
+			      (unsigned long long)ur_trace_lost(&t->sources));
+}
+
+/* --- set up --- */
+
+/* Of /tmp in the end: a socket's path is short. */
+static int make_socket(struct trace *t)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd;
+
+	if (ur_runtime_dir(t->dir, sizeof(t->dir) - 32))
+		return -EACCES;
+	strcat(t->dir, "/trace-XXXXXX");
+	if (!mkdtemp(t->dir)) {
+		ur_tool_error("%s: %s", t->dir, strerror(errno));
+		t->dir[0] = 0;
+		return -errno;
+	}
+	snprintf(t->socket, sizeof(t->socket), "%.4000s/s", t->dir);
+	if (strlen(t->socket) >= sizeof(a.sun_path)) {
+		ur_tool_error("%s: too long for a socket", t->socket);
+		return -ENAMETOOLONG;
+	}
+	strcpy(a.sun_path, t->socket);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	t->sources.listener = fd;
+	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) ||
+	    listen(fd, BACKLOG)) {
+		ur_tool_error("%s: %s", t->socket, strerror(errno));
+		return -errno;
+	}
+	return 0;
+}
+
+static int set_environment(const struct trace *t)
+{
+	char value[PATH_MAX + 64];
+
+	snprintf(value, sizeof(value), "%u:%u:%s",
+		 ur_trace_filter_classes(&t->filter), t->sample, t->socket);
+	if (setenv("URNIC_TRACE", value, 1))
+		return -errno;
+	return ur_run_environment(LIBRARY);
+}
+
+static int start(struct trace *t, char **argv)
+{
+	t->child = fork();
+	if (t->child < 0) {
+		t->child = 0;
+		ur_tool_error("fork: %s", strerror(errno));
+		return -errno;
+	}
+	if (!t->child) {
+		int code = errno;
+
+		signal(SIGPIPE, SIG_DFL);
+		execvp(argv[0], argv);
+		code = errno == ENOENT ? 127 : 126; /* as shells do */
+		ur_tool_error("%s: %s", argv[0], strerror(errno));
+		_exit(code);
+	}
+	return 0;
+}
+
+static int open_output(struct trace *t)
+{
+	struct timespec now;
+
+	t->out.sources = &t->sources;
+	t->out.file = t->out.path ? fopen(t->out.path, "we") : stderr;
+	if (!t->out.file) {
+		ur_tool_error("%s: %s", t->out.path, strerror(errno));
+		return -errno;
+	}
+	if (t->out.path)
+		(void)setvbuf(t->out.file, NULL, _IOFBF, 1 << 20);
+	t->out.begin_ns = ur_clock_ns();
+	clock_gettime(CLOCK_REALTIME, &now);
+	t->out.real_ns =
+		(uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	t->last_ns = t->out.begin_ns;
+	t->queues = ur_trace_queues_create(on_wr, t);
+	return t->queues ? 0 : -ENOMEM;
+}
+
+static int trace_program(struct trace *t, char **argv)
+{
+	struct sigaction sa = { .sa_handler = on_signal };
+
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	if (make_socket(t) || set_environment(t) || open_output(t))
+		return 125;
+	if (start(t, argv))
+		return 125;
+	t->out.format->begin(&t->out);
+	follow(t);
+	finish(t);
+	if ((ferror(t->out.file) | fflush(t->out.file)) && !t->status) {
+		ur_tool_error("%s: %s", t->out.path ? t->out.path : "stderr",
+			      strerror(errno));
+		return 125;
+	}
+	return t->status;
+}
+
+static void clean_up(struct trace *t)
+{
+	ur_trace_sources_close(&t->sources);
+	if (t->socket[0])
+		unlink(t->socket);
+	if (t->dir[0])
+		rmdir(t->dir);
+	if (t->out.path && t->out.file)
+		(void)fclose(t->out.file);
+	ur_trace_queues_destroy(t->queues);
+}
+
+/* --- options --- */
+
+static bool number(const char *text, uint32_t *out, uint32_t least,
+		   uint32_t most)
+{
+	unsigned long n;
+	char *end;
+
+	errno = 0;
+	n = strtoul(text, &end, 0);
+	*out = (uint32_t)n;
+	return *text >= '0' && *text <= '9' && !*end && !errno && n >= least &&
+	       n <= most;
+}
+
+static bool option(struct trace *t, int c, const char *text)
+{
+	switch (c) {
+	case 'p':
+		t->out.format = &ur_trace_perfetto;
+		t->out.path = text;
+		return true;
+	case 'o':
+		t->out.path = text;
+		return true;
+	case 'e':
+		return ur_trace_filter_parse(&t->filter, text);
+	case 'q':
+		t->filter.has_qp = true;
+		return number(text, &t->filter.qpn, 0, 0xffffff);
+	case 's':
+		return number(text, &t->sample, 1, 1000000000);
+	case 'c':
+		t->out.format = &ur_trace_count;
+		return true;
+	case 'j':
+		t->out.format = &ur_trace_json;
+		return true;
+	default:
+		t->merge = true;
+		return true;
+	}
+}
+
+static bool is_pid(int n, const char *text)
+{
+	return n == 1 && *text && strspn(text, "0123456789") == strlen(text);
+}
+
+/* -1: go on; else the exit status. */
+static int parse(struct trace *t, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "output", required_argument, NULL, 'o' },
+		{ "qp", required_argument, NULL, 'q' },
+		{ "sample", required_argument, NULL, 's' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "perfetto", required_argument, NULL, 'p' },
+		{ "merge", no_argument, NULL, 'm' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "+o:e:ch", options, NULL)) != -1) {
+		if (c == 'h') {
+			fputs(usage, stdout);
+			return 0;
+		}
+		if (c == '?')
+			return 2;
+		if (!option(t, c, optarg)) {
+			ur_tool_error("trace: \"%s\" is not valid there",
+				      optarg);
+			return 2;
+		}
+	}
+	if (optind < argc && !is_pid(argc - optind, argv[optind]))
+		return -1;
+	if (optind < argc)
+		ur_tool_error(
+			"trace: a running process cannot be traced: start "
+			"it by urnic trace, or look at it by urnic top or "
+			"pcap");
+	else
+		fputs(usage, stderr);
+	return 2;
+}
+
+int ur_cmd_trace(int argc, char **argv)
+{
+	struct trace *t = calloc(1, sizeof(*t));
+	int status;
+
+	if (!t)
+		return 1;
+	t->sources.listener = -1;
+	t->sample = 1;
+	t->out.format = &ur_trace_text;
+	status = parse(t, argc, argv);
+	if (status < 0)
+		status = t->merge ? ur_trace_merge(t->out.path, argc - optind,
+						   argv + optind)
+				  : trace_program(t, argv + optind);
+	clean_up(t);
+	free(t);
+	return status;
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The rings of traced threads. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "trace.h"
+#include "urnic.h"
+
+#define MASK  (UR_TRACE_UNITS - 1)
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+
+/* --- taking them --- */
+
+static struct ur_trace_head *map(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct ur_trace_head *h;
+	struct stat st;
+
+	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) ||
+	    st.st_size != (off_t)UR_TRACE_FILE)
+		return NULL;
+	h = mmap(NULL, UR_TRACE_FILE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		 0);
+	return h == MAP_FAILED ? NULL : h;
+}
+
+/* The descriptor that came with it, or -1. */
+static int receive(int conn, struct ur_trace_hello *hello)
+{
+	union {
+		char room[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = { 0 };
+	struct iovec iov = { hello, sizeof(*hello) };
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = control.room,
+			    .msg_controllen = sizeof(control.room) };
+	ssize_t n = recvmsg(conn, &m, MSG_CMSG_CLOEXEC);
+	const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+	int fd = -1;
+
+	if (c && c->cmsg_type == SCM_RIGHTS)
+		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	if (n == (ssize_t)sizeof(*hello) && hello->magic == UR_TRACE_MAGIC)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static struct ur_trace_proc *proc_of(struct ur_trace_sources *s, uint32_t pid,
+				     const char comm[16])
+{
+	struct ur_trace_proc *p;
+
+	for (p = s->procs; p; p = p->next)
+		if (p->pid == pid && !strncmp(p->comm, comm, 16))
+			return p;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->pid = pid;
+	memcpy(p->comm, comm, sizeof(p->comm));
+	p->comm[sizeof(p->comm) - 1] = 0;
+	p->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	p->next = s->procs;
+	s->procs = p;
+	return p;
+}
+
+static void take(struct ur_trace_sources *s, int conn)
+{
+	struct ur_trace_source **end = &s->first, *x;
+	struct ur_trace_hello hello;
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+	int fd;
+
+	if (getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &cred, &len))
+		return;
+	fd = receive(conn, &hello);
+	if (fd < 0)
+		return;
+	x = calloc(1, sizeof(*x));
+	if (x)
+		x->head = map(fd);
+	close(fd);
+	if (x && x->head)
+		x->proc = proc_of(s, (uint32_t)cred.pid, hello.comm);
+	if (!x || !x->proc) {
+		free(x);
+		return;
+	}
+	x->tid = hello.tid;
+	while (*end)
+		end = &(*end)->next;
+	*end = x;
+	s->n++;
+}
+
+void ur_trace_accept(struct ur_trace_sources *s)
+{
+	int conn;
+
+	while ((conn = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+		take(s, conn);
+		close(conn);
+	}
+}
+
+/* --- reading --- */
+
+static void drop(struct ur_trace_source *x)
+{
+	x->lost = atomic_load(&x->head->lost);
+	munmap(x->head, UR_TRACE_FILE);
+	x->head = NULL;
+}
+
+/* A copy of the oldest record; the writer's memory is not trusted. */
+static bool peek(struct ur_trace_source *x)
+{
+	uint64_t tail =
+		atomic_load_explicit(&x->head->tail, memory_order_relaxed);
+	uint64_t n =
+		atomic_load_explicit(&x->head->head, memory_order_acquire) -
+		tail;
+	const uint8_t *ring = (const uint8_t *)x->head + UR_TRACE_HEAD;
+	uint8_t *to = (uint8_t *)&x->item;
+	uint32_t units;
+
+	if (!n)
+		return false;
+	memcpy(to, ring + (tail & MASK) * UR_TRACE_UNIT, UR_TRACE_UNIT);
+	units = x->item.rec.units;
+	if (!units || n > UR_TRACE_UNITS || units > n ||
+	    units * UR_TRACE_UNIT > sizeof(x->item)) {
+		ur_tool_error("process %u: its trace is damaged", x->proc->pid);
+		drop(x);
+		return false;
+	}
+	for (uint32_t i = 1; i < units; i++)
+		memcpy(to + (size_t)i * UR_TRACE_UNIT,
+		       ring + ((tail + i) & MASK) * UR_TRACE_UNIT,
+		       UR_TRACE_UNIT);
+	return true;
+}
+
+static bool has_ended(struct ur_trace_proc *p)
+{
+	struct pollfd f = { p->pidfd, POLLIN, 0 };
+
+	if (p->pidfd >= 0 && poll(&f, 1, 0) == 1) {
+		close(p->pidfd);
+		p->pidfd = -1;
+	}
+	return p->pidfd < 0;
+}
+
+static void look(struct ur_trace_source *x)
+{
+	bool ended;
+
+	if (!x->head || x->has_item)
+		return;
+	/* Before the look: what it wrote last is seen. */
+	ended = atomic_load(&x->head->ended) || x->proc->pidfd < 0;
+	x->has_item = peek(x);
+	if (x->head && !x->has_item && ended)
+		drop(x);
+}
+
+struct ur_trace_source *ur_trace_oldest(struct ur_trace_sources *s,
+					uint64_t until_ns)
+{
+	struct ur_trace_source *oldest = NULL;
+
+	for (struct ur_trace_source *x = s->first; x; x = x->next) {
+		look(x);
+		if (x->has_item && x->item.rec.ns < until_ns &&
+		    (!oldest || x->item.rec.ns < oldest->item.rec.ns))
+			oldest = x;
+	}
+	return oldest;
+}
+
+void ur_trace_pop(struct ur_trace_source *x)
+{
+	uint64_t tail =
+		atomic_load_explicit(&x->head->tail, memory_order_relaxed);
+
+	/* units may be anything by now: that of the copy. */
+	atomic_store_explicit(&x->head->tail, tail + x->item.rec.units,
+			      memory_order_release);
+	x->has_item = false;
+}
+
+bool ur_trace_running(struct ur_trace_sources *s)
+{
+	bool any = false;
+
+	for (struct ur_trace_proc *p = s->procs; p; p = p->next)
+		any |= !has_ended(p);
+	return any;
+}
+
+uint64_t ur_trace_lost(const struct ur_trace_sources *s)
+{
+	uint64_t sum = 0;
+
+	for (const struct ur_trace_source *x = s->first; x; x = x->next)
+		sum += x->head ? atomic_load(&x->head->lost) : x->lost;
+	return sum;
+}
+
+void ur_trace_sources_close(struct ur_trace_sources *s)
+{
+	while (s->first) {
+		struct ur_trace_source *x = s->first;
+
+		s->first = x->next;
+		if (x->head)
+			drop(x);
+		free(x);
+	}
+	while (s->procs) {
+		struct ur_trace_proc *p = s->procs;
+
+		s->procs = p->next;
+		if (p->pidfd >= 0)
+			close(p->pidfd);
+		free(p);
+	}
+	if (s->listener >= 0)
+		close(s->listener);
+}

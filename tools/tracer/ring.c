@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "tracer.h"
+
+#define MASK (UR_TRACE_UNITS - 1)
+
+unsigned int tr_classes;
+uint32_t tr_sample = 1;
+static struct sockaddr_un tool = { .sun_family = AF_UNIX };
+static __thread struct tr_thread self;
+static pthread_key_t at_end; /* unmaps the ring of a thread that ends */
+
+/* --- the tool --- */
+
+static bool send_ring(int conn, int fd, const struct ur_trace_hello *hello)
+{
+	union {
+		char room[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = { 0 };
+	struct iovec iov = { (void *)(uintptr_t)hello, sizeof(*hello) };
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = control.room,
+			    .msg_controllen = sizeof(control.room) };
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	return sendmsg(conn, &m, MSG_NOSIGNAL | MSG_DONTWAIT) ==
+	       (ssize_t)sizeof(*hello);
+}
+
+static bool offer(int fd, const struct ur_trace_head *h)
+{
+	struct ur_trace_hello hello = { .magic = UR_TRACE_MAGIC,
+					.tid = h->tid };
+	int conn =
+		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	bool ok;
+
+	if (conn < 0)
+		return false;
+	memcpy(hello.comm, h->comm, sizeof(hello.comm));
+	ok = !connect(conn, (struct sockaddr *)&tool, sizeof(tool)) &&
+	     send_ring(conn, fd, &hello);
+	close(conn);
+	return ok;
+}
+
+/* The pages come with their first use. */
+static void make_ring(struct tr_thread *t)
+{
+	int fd = memfd_create("urnic-trace", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct ur_trace_head *h;
+
+	t->refused = true;
+	if (fd < 0)
+		return;
+	if (ftruncate(fd, UR_TRACE_FILE) ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		goto close_fd;
+	h = mmap(NULL, UR_TRACE_FILE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		 0);
+	if (h == MAP_FAILED)
+		goto close_fd;
+	/* After mlockall() it must not count against RLIMIT_MEMLOCK. */
+	(void)munlock(h, UR_TRACE_FILE);
+	h->magic = UR_TRACE_MAGIC;
+	h->tid = (uint32_t)gettid();
+	prctl(PR_GET_NAME, h->comm);
+	if (offer(fd, h)) {
+		t->ring = h;
+		t->units = (uint8_t *)h + UR_TRACE_HEAD;
+		t->tail = 0;
+		t->refused = false;
+		pthread_setspecific(at_end, h);
+	} else {
+		munmap(h, UR_TRACE_FILE);
+	}
+close_fd:
+	close(fd);
+}
+
+static void drop_ring(void *ring)
+{
+	struct ur_trace_head *h = ring;
+
+	/* Calls of later destructors are not recorded. */
+	self.ring = NULL;
+	self.refused = true;
+	atomic_store(&h->ended, 1);
+	munmap(h, UR_TRACE_FILE);
+}
+
+/* The ring is the parent's. */
+static void forked_child(void)
+{
+	if (self.ring)
+		munmap(self.ring, UR_TRACE_FILE);
+	memset(&self, 0, sizeof(self));
+	pthread_setspecific(at_end, NULL);
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	const char *env = secure_getenv("URNIC_TRACE");
+	char *end;
+	unsigned long classes, sample;
+
+	if (!env)
+		return;
+	classes = strtoul(env, &end, 10);
+	if (*end != ':')
+		return;
+	sample = strtoul(end + 1, &end, 10);
+	if (*end != ':' || strlen(end + 1) >= sizeof(tool.sun_path) ||
+	    pthread_key_create(&at_end, drop_ring) ||
+	    pthread_atfork(NULL, NULL, forked_child))
+		return;
+	strcpy(tool.sun_path, end + 1);
+	tr_sample = sample ? (uint32_t)sample : 1;
+	tr_classes = (unsigned int)classes;
+}
+
+/* --- records --- */
+
+struct tr_thread *tr_self(void)
+{
+	return &self;
+}
+
+static uint64_t room(struct tr_thread *t, uint64_t head, uint32_t spare,
+		     uint32_t need)
+{
+	if (head + need + spare - t->tail > UR_TRACE_UNITS)
+		t->tail = atomic_load_explicit(&t->ring->tail,
+					       memory_order_acquire);
+	return head + need + spare - t->tail <= UR_TRACE_UNITS;
+}
+
+static void append(struct tr_thread *t, const struct ur_trace_rec *rec,
+		   bool data)
+{
+	struct ur_trace_head *h = t->ring;
+	uint64_t head = atomic_load_explicit(&h->head, memory_order_relaxed);
+	const uint8_t *from = (const uint8_t *)rec;
+
+	if (!room(t, head, data ? UR_TRACE_SPARE : 0, rec->units)) {
+		atomic_store_explicit(
+			&h->lost,
+			atomic_load_explicit(&h->lost, memory_order_relaxed) +
+				1,
+			memory_order_relaxed);
+		return;
+	}
+	for (uint32_t i = 0; i < rec->units; i++)
+		memcpy(t->units + ((head + i) & MASK) * UR_TRACE_UNIT,
+		       from + (size_t)i * UR_TRACE_UNIT, UR_TRACE_UNIT);
+	atomic_store_explicit(&h->head, head + rec->units,
+			      memory_order_release);
+}
+
+void tr_put(struct tr_thread *t, const struct ur_trace_rec *rec, bool data)
+{
+	int was;
+
+	if (t->busy)
+		return;
+	t->busy = true;
+	if (__builtin_expect(!t->ring && !t->refused, 0)) {
+		was = errno;
+		make_ring(t);
+		errno = was;
+	}
+	atomic_signal_fence(memory_order_seq_cst);
+	if (t->ring)
+		append(t, rec, data);
+	atomic_signal_fence(memory_order_seq_cst);
+	t->busy = false;
+}
+
+/* --- the real functions --- */
+
+void *tr_real(const char *lib, const char *name, const char *version)
+{
+	int was = errno;
+	void *handle = dlopen(lib, RTLD_LAZY);
+	void *f = handle ? dlvsym(handle, name, version) : NULL;
+
+	if (!f)
+		abort();
+	errno = was;
+	return f;
+}

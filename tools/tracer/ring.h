@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What liburnic-trace.so writes, and `urnic trace` reads: a ring in a memory file
+ * for each thread of a traced process.  One thread writes, the tool reads; neither
+ * waits for the other.  What finds no room is counted.
+ *
+ * The thread makes the file, and sends its descriptor and struct ur_trace_hello to
+ * the tool's socket.  So the tool has what a process wrote until it was killed.
+ *
+ * Positions count units of UR_TRACE_UNIT bytes and only grow.  Units that do not
+ * fit before the end of the ring are continued at its beginning.
+ */
+#ifndef UR_TRACER_RING_H
+#define UR_TRACER_RING_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define UR_TRACE_MAGIC 0x75725431u /* "urT1" */
+#define UR_TRACE_UNIT  64u
+#define UR_TRACE_UNITS (1u << 18) /* a power of two: 16 MiB */
+#define UR_TRACE_HEAD  4096u
+#define UR_TRACE_FILE  (UR_TRACE_HEAD + UR_TRACE_UNITS * UR_TRACE_UNIT)
+/* Units that only calls outside the data path may use. */
+#define UR_TRACE_SPARE 4096u
+/* The most bytes of a call's arguments. */
+#define UR_TRACE_TEXT  2000u
+
+/* $URNIC_TRACE: "CLASSES:SAMPLE:PATH", numbers in decimal. */
+
+enum ur_trace_class {
+	UR_TRACE_verbs = 1 << 0,
+	UR_TRACE_cm = 1 << 1,
+	UR_TRACE_rsocket = 1 << 2,
+	UR_TRACE_data = 1 << 3,
+	UR_TRACE_wr = 1 << 4,
+	UR_TRACE_ALL = (1 << 5) - 1,
+};
+
+enum ur_trace_call {
+#define CALL(name, class, minus) UR_TRACE_CALL_##name,
+#include "calls_gen.h"
+#undef CALL
+	UR_TRACE_CALLS,
+};
+
+enum ur_trace_kind {
+	UR_TRACE_ENTER =
+		1,	 /* a call that may block has begun; with arguments */
+	UR_TRACE_CALL,	 /* a call has ended; with arguments */
+	UR_TRACE_DATA,	 /* the same of the data path */
+	UR_TRACE_EMPTY,	 /* `count` polls in a row that found nothing */
+	UR_TRACE_POST,	 /* a request is about to be posted */
+	UR_TRACE_CANCEL, /* the last `count` of that queue were not */
+	UR_TRACE_DONE,	 /* a completion was polled */
+	UR_TRACE_QP,	 /* a queue pair, and how it is connected */
+};
+
+enum ur_trace_queue {
+	UR_TRACE_SQ,
+	UR_TRACE_RQ,
+	UR_TRACE_SRQ, /* addr: the queue */
+};
+
+enum ur_trace_flag {
+	UR_TRACE_SAMPLED = 1 << 0, /* others around it were not recorded */
+	UR_TRACE_UNSIGNALED = 1 << 1,
+	UR_TRACE_INLINE = 1 << 2,
+};
+
+struct ur_trace_rec {
+	uint64_t ns; /* CLOCK_MONOTONIC; of a call: when it ended */
+	uint8_t kind;
+	uint8_t units; /* of the whole record */
+	uint16_t call; /* enum ur_trace_call */
+	uint32_t count;
+	union {
+		/* ENTER, CALL: `len` bytes of text follow in the next units: pairs
+		 * of zero-terminated strings, name and value.  A name that begins
+		 * with '>' is of a result. */
+		struct {
+			uint64_t dur_ns;
+			int64_t result;
+			uint32_t error; /* errno, if it failed */
+			uint32_t len;
+			uint64_t id;	/* DATA: wr_id of the first request */
+			uint32_t qpn;	/* DATA */
+			uint32_t bytes; /* DATA */
+		};
+		/* POST, DONE, CANCEL, EMPTY */
+		struct {
+			uint32_t context; /* names the context in the process */
+			uint32_t wr_qpn;
+			uint64_t wr_id;
+			uint64_t addr; /* remote address; SRQ: its handle */
+			uint32_t wr_bytes;
+			uint32_t key; /* POST: rkey; DONE: sender's QPN */
+			uint32_t
+				seq; /* message of the connection, from 1; or 0 */
+			uint32_t imm_be;
+			uint8_t opcode; /* POST: ibv_wr_opcode; DONE: ibv_wc_opcode */
+			uint8_t flags;
+			uint8_t queue;
+			uint8_t status; /* DONE */
+			uint32_t vendor;
+		};
+		/* QP; call: ibv_qp_type; count: 1 if both ends are known.  An end
+		 * is its address with its number, or port, in the first bytes. */
+		struct {
+			uint32_t qp_context;
+			uint32_t qp_num;
+			uint64_t srq;
+			uint8_t local[16];
+			uint8_t peer[16];
+		};
+	};
+};
+
+_Static_assert(sizeof(struct ur_trace_rec) == UR_TRACE_UNIT, "layout");
+
+struct ur_trace_head {
+	uint32_t magic;
+	uint32_t tid;
+	char comm[16];
+	_Atomic uint32_t ended; /* the thread, or its use of the ring */
+	_Alignas(64) _Atomic uint64_t head;
+	_Atomic uint64_t lost;		    /* records */
+	_Alignas(64) _Atomic uint64_t tail; /* the reader's */
+};
+
+/* With it goes the descriptor of the ring. */
+struct ur_trace_hello {
+	uint32_t magic;
+	uint32_t tid;
+	char comm[16];
+};
+
+#endif
