@@ -309,7 +309,7 @@ int ur_run_environment(const char *preload)
 		err = -ENOENT;
 	}
 	if (!err)
-		err = set_up(true);
+		err = set_up(true, false);
 	if (err)
 		return err;
 	snprintf(lib, sizeof(lib), "%s/%s", libs, preload);
