@@ -171,11 +171,11 @@ static void process_round_trip(void **state)
 static void only_the_exact_length(void **state)
 {
 	for (int t = 1; t < UR_IPC_TYPES; t++) {
-		unsigned int fds = t == UR_IPC_SLOT || t == UR_IPC_CLAIM ||
-				   t == UR_IPC_EXIT_FILE ||
-				   t == UR_IPC_TCP_LEASE ||
-				   t == UR_IPC_XRCD_OPEN ||
-				   t == UR_IPC_XRC_PEER || t == UR_IPC_RECORD;
+		unsigned int fds =
+			t == UR_IPC_SLOT || t == UR_IPC_CLAIM ||
+			t == UR_IPC_EXIT_FILE || t == UR_IPC_TCP_LEASE ||
+			t == UR_IPC_XRCD_OPEN || t == UR_IPC_XRC_PEER ||
+			t == UR_IPC_RECORD || t == UR_IPC_FAULT;
 		int len;
 
 		memset(&in, 0, sizeof(in));

@@ -676,7 +676,7 @@ static void no_room_for_the_completion(void **state)
 	(void)state;
 	for (uint32_t i = 0; i < 3; i++)
 		fix_recv(f, i, 64 * i, 64);
-	f->cq.cqe = 1;
+	f->cq.limit = 1;
 	wish_to(f, &w, false);
 	assert_int_equal(f->qp.state, UR_QPS_RTS);
 	w.psn++;
