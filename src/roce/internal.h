@@ -300,12 +300,11 @@ struct ur_roce {
 	uint64_t rd_window; /* limit of READ bytes in flight to us */
 	uint64_t rd_inflight;
 	uint32_t rd_chunk;
-	struct ur_list rd_waiters; /* ur_rqp.sending */
-	struct ur_list deferred;   /* ur_rqp.acking: may be piggybacked */
-	bool answers_late;	   /* ur_roce_answers_late() */
-	bool timers_late;	   /* ur_roce_timers_late() */
-	uint32_t load;		   /* ur_roce_set_load() */
-	uint64_t defer_at_ns;	   /* the earliest deadline of these */
+	struct ur_list rd_waiters;	/* ur_rqp.sending */
+	struct ur_list deferred;	/* ur_rqp.acking: may be piggybacked */
+	bool answers_late, timers_late; /* their functions: roce.h */
+	uint32_t load;			/* ur_roce_set_load() */
+	uint64_t defer_at_ns;		/* the earliest deadline of these */
 	/* Packets that arrived then (ur_roce_replies_sent()). */
 	uint64_t arrived_ns;
 	uint64_t
