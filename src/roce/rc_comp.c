@@ -28,7 +28,7 @@
 #define PROBE_MORE_NS	    500000u
 /*
  * The same where timers are late (ur_roce_timers_late()).  32 pairs in epoll on two
- * processors, by sockets: 1.15 (0.94-1.40) times the messages, in ten rounds in turn.
+ * processors, by sockets: 1.31 (1.01-2.06) times the messages, in seven rounds.
  */
 #define PROBE_LATE_NS	    4000000u
 #define EARLY_MAX_SHIFT	    6u

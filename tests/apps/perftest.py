@@ -81,7 +81,7 @@ for prog in RC:
             full=prog not in ('send_bw', 'write_bw', 'read_bw'))
     row(f'{prog}-v6', prog, '-s 65536 -n 100', gid='v6')
 
-NUMBER = r'(?:-?\d+(?:\.\d+)?|-?nan)'
+NUMBER = r'(?:-?\d+(?:\.\d+)?|-?nan|-?inf)'
 
 
 def table(text):
