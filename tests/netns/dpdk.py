@@ -15,7 +15,7 @@ from life.pcap import Capture, check_frames, fields
 from life.watch import tool as on_client
 from netns import hostile, queues, sched
 from netns.config import File, device
-from netns.ports import PORT, Joined, Memif, Ring, Tap, Veth, address
+from netns.ports import PORT, Joined, Memif, Ring, Tap, Veth, Xdp, address
 
 DONE = 'return status 0'
 TAKEN = 'another host has an address of ours'
@@ -571,6 +571,11 @@ CASES = [
     Case('shared-write_bw', write_bw('urnicd')),
     Case('shared-rping', rping('urnicd', 'urnicd')),
     Case('shared-crowd', crowd),
+    Case('xdp', pingpong('rc', args=('-n', 300), link=Xdp)),
+    Case('xdp-shared', pingpong('rc', ('urnicd', 'urnicd'), 0,
+                                ('-n', 10, '-s', 1000000), link=Xdp)),
+    Case('xdp-sockets', pingpong('rc', ('sockets', 'urnicd'), 1,
+                                 ('-n', 100, '-s', 10000), link=Xdp)),
     Case('memif', pingpong('rc', args=('-n', 300), link=Memif)),
     Case('memif-shared', pingpong('rc', ('urnicd', 'urnicd'), 1,
                                   ('-n', 10, '-s', 1000000), link=Memif)),

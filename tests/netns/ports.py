@@ -9,6 +9,7 @@ made of DPDK's virtual devices, none of which needs hardware.
 import os
 import shutil
 import signal
+import socket
 import tempfile
 import time
 
@@ -19,6 +20,7 @@ from netns.config import File, device
 
 PORT = 'dpp'  # the interface that is the host's side
 EAL = '--no-huge --no-pci'
+AF_XDP = 44  # Python has no name for it
 MEMORY = 96  # MiB for each queue
 
 
@@ -64,6 +66,22 @@ class Veth:
 
     def running(self, host, i):
         """A port on end i is up."""
+
+
+class Xdp(Veth):
+    """The driver for AF_XDP sockets on either end: what a port takes of a NIC
+    that stays the kernel's."""
+
+    def make(self):
+        try:
+            socket.socket(AF_XDP, socket.SOCK_RAW).close()
+        except OSError as err:
+            raise Skip(f'no sockets of AF_XDP: {err.strerror}') from err
+        super().make()
+
+    def port(self, host, i):
+        super().port(host, i)
+        return f'--vdev=net_af_xdp0,iface={self.dev}'
 
 
 class Memif:
