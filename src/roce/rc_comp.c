@@ -498,7 +498,9 @@ void ur_rc_timer_update(struct ur_rqp *q, uint64_t now_ns)
 		return;
 	}
 	if (s->una == s->end) {
-		ur_timer_cancel(&q->r->timers, &q->timer);
+		/* The timer of requests on the channel is the same. */
+		if (!ur_shm_busy(q))
+			ur_timer_cancel(&q->r->timers, &q->timer);
 		return;
 	}
 	t = ur_rc_ack_timeout_ns(q);
