@@ -41,6 +41,12 @@ int ur_faulty_stream_set(struct ur_lane *l, bool on)
 
 	if (!on && iw->faults) {
 		ur_faulty_stream_retry(iw, UR_NEVER);
+		ur_list_for_each(node, &iw->open) {
+			struct ur_iw_link *k =
+				ur_container_of(node, struct ur_iw_link, node);
+
+			memset(k->hold, 0, sizeof(k->hold));
+		}
 		free(iw->faults);
 		iw->faults = NULL;
 	} else if (on && !iw->faults) {
