@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/sys.h"
 #include "engine/device_faults.h"
 #include "engine/faulty_link.h"
 #include "engine/faulty_stream.h"
@@ -150,7 +151,8 @@ static void answer(int fd, const char *text)
 {
 	if (fd < 0)
 		return;
-	(void)send(fd, text, strlen(text) + 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	(void)ur_sys_send(fd, text, strlen(text) + 1,
+			  MSG_DONTWAIT | MSG_NOSIGNAL);
 	close(fd);
 }
 
@@ -274,7 +276,8 @@ static struct ur_fault_scenario *read_order(int fd, char why[UR_FAULT_WHY_LEN])
 {
 	struct ur_fault_scenario *s = calloc(1, sizeof(*s));
 	char *text = malloc(UR_FAULT_ORDER);
-	ssize_t n = text ? recv(fd, text, UR_FAULT_ORDER, MSG_DONTWAIT) : 0;
+	ssize_t n =
+		text ? ur_sys_recv(fd, text, UR_FAULT_ORDER, MSG_DONTWAIT) : 0;
 	bool ok = false;
 
 	if (!s || !text)

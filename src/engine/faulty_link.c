@@ -5,12 +5,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/guard.h"
 #include "base/list.h"
-#include "base/sys.h"
 #include "base/timer.h"
 #include "engine/capture.h"
 #include "engine/faults.h"
@@ -127,14 +125,6 @@ static bool matches(const struct faulty *f, const struct ur_fault_rule *r,
 	       is_plain_ack(p);
 }
 
-static void stop_for(uint64_t ns)
-{
-	const struct timespec t = { .tv_sec = (time_t)(ns / 1000000000u),
-				    .tv_nsec = (long)(ns % 1000000000u) };
-
-	(void)ur_sys_nanosleep(&t);
-}
-
 /* `draw`: a number in millionths, for jitter. */
 static void apply(const struct ur_fault_rule *r, uint32_t draw,
 		  struct packet *p, struct verdict *v)
@@ -165,9 +155,7 @@ static void apply(const struct ur_fault_rule *r, uint32_t draw,
 		v->delay_ns += r->value;
 		break;
 	case UR_FAULT_JITTER:
-		v->delay_ns +=
-			r->value / UR_FAULT_MILLION * draw +
-			r->value % UR_FAULT_MILLION * draw / UR_FAULT_MILLION;
+		v->delay_ns += ur_fault_part(r->value, draw);
 		break;
 	case UR_FAULT_REORDER:
 		v->late_ns = REORDER_NS;
@@ -176,7 +164,7 @@ static void apply(const struct ur_fault_rule *r, uint32_t draw,
 		v->bits_per_s = r->value;
 		break;
 	case UR_FAULT_SLOW:
-		stop_for(r->value);
+		ur_fault_stand_still(r->value);
 		break;
 	case UR_FAULT_KILL:
 		(void)raise(SIGKILL);

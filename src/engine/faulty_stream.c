@@ -41,6 +41,12 @@ int ur_faulty_stream_set(struct ur_lane *l, bool on)
 
 	if (!on && iw->faults) {
 		ur_faulty_stream_retry(iw, UR_NEVER);
+		ur_list_for_each(node, &iw->open) {
+			struct ur_iw_link *k =
+				ur_container_of(node, struct ur_iw_link, node);
+
+			memset(k->hold, 0, sizeof(k->hold));
+		}
 		free(iw->faults);
 		iw->faults = NULL;
 	} else if (on && !iw->faults) {
@@ -75,14 +81,6 @@ static bool matches(const struct ur_iw_link *k, const struct ur_fault_rule *r,
 	       is_peer(k, r);
 }
 
-static void stop_for(uint64_t ns)
-{
-	const struct timespec t = { .tv_sec = (time_t)(ns / 1000000000u),
-				    .tv_nsec = (long)(ns % 1000000000u) };
-
-	(void)ur_sys_nanosleep(&t);
-}
-
 /* `draw`: in millionths.  TCP itself repairs what is lost, double or late. */
 static void apply(const struct ur_fault_rule *r, uint32_t draw,
 		  struct verdict *v)
@@ -103,13 +101,13 @@ static void apply(const struct ur_fault_rule *r, uint32_t draw,
 		v->delay_ns += r->value;
 		break;
 	case UR_FAULT_JITTER:
-		v->delay_ns += r->value / UR_FAULT_MILLION * draw;
+		v->delay_ns += ur_fault_part(r->value, draw);
 		break;
 	case UR_FAULT_RATE:
 		v->bits_per_s = r->value;
 		break;
 	case UR_FAULT_SLOW:
-		stop_for(r->value);
+		ur_fault_stand_still(r->value);
 		break;
 	case UR_FAULT_KILL:
 		(void)raise(SIGKILL);

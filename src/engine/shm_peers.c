@@ -71,12 +71,11 @@ static struct refusal {
 } refusals[REFUSALS];
 static unsigned int next_refusal; /* events_lock */
 
-/* Asked for, or needed by faults of packets. */
 static bool is_off(void)
 {
 	const char *env = getenv("URNIC_SHM");
 
-	return (env && strcmp(env, "0") == 0) || ur_faults_need_packets();
+	return env && strcmp(env, "0") == 0;
 }
 
 static const char *reason(int error)
@@ -420,7 +419,8 @@ static void serve_request(struct ur_client *c,
 	struct ur_lane *l = lane_of(n->from);
 	bool wanted;
 
-	if (!l || find(l, n->slot, 0))
+	/* ur_shm_pause() requests it again when no faults need packets. */
+	if (!l || find(l, n->slot, 0) || ur_faults_need_packets())
 		return;
 	ur_lane_lock(l);
 	wanted = ur_shm_wants(l->roce, n->slot);
@@ -445,7 +445,8 @@ static void refused(const struct ur_client_peer_note *n)
 
 static void serve_peer(struct ur_client *c, struct ur_client_peer_note *n)
 {
-	struct ur_lane *l = n->error ? NULL : lane_of(n->slot);
+	bool takes = !n->error && !ur_faults_need_packets();
+	struct ur_lane *l = takes ? lane_of(n->slot) : NULL;
 
 	if (n->error) {
 		refused(n);

@@ -2,8 +2,10 @@
 #include "fault/state.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/log.h"
+#include "base/sys.h"
 
 struct ur_fault_set *_Atomic ur_fault_set;
 _Atomic uint64_t ur_fault_done[UR_FAULT_KINDS];
@@ -52,6 +54,14 @@ void ur_fault_count(struct ur_fault_set *s, uint32_t rule)
 	atomic_fetch_add(&s->count[rule].seen, 1);
 	atomic_fetch_add(&s->count[rule].done, 1);
 	atomic_fetch_add(&ur_fault_done[s->spec.rule[rule].kind], 1);
+}
+
+void ur_fault_stand_still(uint64_t ns)
+{
+	const struct timespec t = { .tv_sec = (time_t)(ns / 1000000000u),
+				    .tv_nsec = (long)(ns % 1000000000u) };
+
+	(void)ur_sys_nanosleep(&t);
 }
 
 int ur_fault_call_slow(enum ur_fault_verb verb)

@@ -38,6 +38,16 @@ bool ur_fault_is_due(struct ur_fault_set *s, uint32_t rule, uint32_t stream,
 /* The rule was injected once; for what is no packet and no call. */
 void ur_fault_count(struct ur_fault_set *s, uint32_t rule);
 
+/* What `slow` does to the thread. */
+void ur_fault_stand_still(uint64_t ns);
+
+/* That part of the value, which is given in millionths (jitter). */
+static inline uint64_t ur_fault_part(uint64_t value, uint32_t millionths)
+{
+	return value / UR_FAULT_MILLION * millionths +
+	       value % UR_FAULT_MILLION * millionths / UR_FAULT_MILLION;
+}
+
 /* 0, or -errno: this call of the verb is to fail with it. */
 int ur_fault_call_slow(enum ur_fault_verb verb);
 

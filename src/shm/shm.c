@@ -401,6 +401,8 @@ void ur_shm_pause(struct ur_roce *r, bool paused)
 		q->wire_only |= paused ? UR_WIRE_FAULTS : 0;
 		if (ur_shm_peer_of(q) && q->qp->type != UR_QPT_UD)
 			pause_qp(q, paused);
+		else if (!paused && on_shm(q))
+			r->want_peer(r->want_arg, slot_of(q));
 	}
 	ur_shm_signal(r);
 }

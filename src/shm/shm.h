@@ -178,7 +178,8 @@ void ur_shm_drop_tap(struct ur_roce *r);
 /*
  * RC requests of both directions go as packets, while it is paused: ours as soon as
  * none is outstanding, the peers' since they are refused.  Of UC and UD only what we
- * send does; a peer of this host goes on in its channel.
+ * send does; a peer of this host goes on in its channel.  After the pause, channels
+ * that are missing are requested.
  */
 void ur_shm_pause(struct ur_roce *r, bool paused);
 

@@ -190,8 +190,9 @@ def chaos_interrupted(env):
         gone(pid)
 
 
-def stream(spec, *kinds, good=True, lines=None):
-    """rping on iWARP, whose client has faults of its TCP stream."""
+def stream(spec, *kinds, good=True, lines=None, jitter=0):
+    """rping on iWARP, whose client has faults of its TCP stream.  `jitter`, in
+    seconds: one piece is late at a time, so all take their sum."""
     def run(env):
         port = env.port()
         base = ['env', 'URNIC_RDMACM_DEVICE=urniw0', 'rping', '-V', '-C',
@@ -203,8 +204,12 @@ def stream(spec, *kinds, good=True, lines=None):
             s, c = env.pair(base + ['-s'],
                             faulty(env, spec or '@' + f.name, base + ['-c']),
                             port=port, timeout=60, wait=False)
+            begin = time.monotonic()
             code = c.wait(60)
+            took = time.monotonic() - begin
         n = done(c.text())
+        if jitter and took < n['jitter'] * jitter / 3:
+            raise Failure(f'{n["jitter"]} times up to {jitter} s in {took} s')
         # rping ends with 0 when it is disconnected, too.
         if set(n) != set(kinds) or code or s.wait(20) or \
                 good == bool(re.search('wait for .* state', c.text())):
@@ -254,6 +259,46 @@ def running(env):
         if in_force(env, pid)['spec'] != 'none':
             raise Failure(f'{in_force(env, pid)}')
         until('shared memory', lambda: path_of(env, c.leaf()) == {'direct'})
+    if not c.running():
+        raise Failure(c.describe())
+    s.end()
+    c.end()
+
+
+def channels(env, pid):
+    doc = json.loads(on_client(env, 'show', '--json').stdout)
+    report = next(p['report'] for p in doc['processes'] if p['pid'] == pid)
+    return [c for k in json_values(report, 'channels') for c in k]
+
+
+def peer_killed(env):
+    """What shared memory has of a peer ends with it, while faults are in force."""
+    s, c = start(env, 'stream', '-M idle')
+    c.wait_text('idle', 20)
+    pid = c.leaf()
+    until('a channel', lambda: channels(env, pid))
+    on_client(env, 'fault', pid, 'drop=1')
+    os.kill(s.leaf(), signal.SIGKILL)
+    until('its end', lambda: not channels(env, pid))
+    s.end()
+    c.end()
+
+
+def cleared(env):
+    """Faults since the start of the process: it comes to shared memory after them."""
+    port = env.port()
+    base = [env.prog('stream'), '-n', '0', '-p', port]
+    s, c = env.pair(base + ['-g', env.gid(env.a, 'v4')],
+                    faulty(env, 'delay=10us,seed=1', base +
+                           ['-g', env.gid(env.b, 'v4'), env.a.ip4]),
+                    port=port, wait=False)
+    c.wait_text('running', 20)
+    pid = c.leaf()
+    until('delays', lambda: counted_by(env, pid, 'delay=10us') > 20)
+    if path_of(env, pid) != {'sockets'} or channels(env, pid):
+        raise Failure(f'{path_of(env, pid)} {channels(env, pid)}')
+    on_client(env, 'fault', pid, '--clear')
+    until('shared memory', lambda: path_of(env, pid) == {'direct'})
     if not c.running():
         raise Failure(c.describe())
     s.end()
@@ -450,6 +495,7 @@ CASES += [Case(name, fn, far=False) for name, fn in (
     ('partition-heals', healed),
     ('iwarp-late', stream('delay=100us@50%,jitter=100us,seed=7', 'delay',
                           'jitter')),
+    ('iwarp-jitter', stream('jitter=900us,seed=7', 'jitter', jitter=900e-6)),
     ('iwarp-rate', stream('rate=100Mbit,slow=1ms@2%,seed=7', 'rate', 'slow')),
     ('iwarp-corrupt', stream('corrupt:40/in', 'corrupt', good=False)),
     ('iwarp-corrupt-sent', stream('corrupt:40/out', 'corrupt', good=False)),
@@ -458,6 +504,8 @@ CASES += [Case(name, fn, far=False) for name, fn in (
     ('iwarp-heals', stream('', 'partition', 'delay', lines=
                            '0 delay=1ms\n50ms partition\n250ms none\n')),
     ('verified', verified),
+    ('peer-killed', peer_killed),
+    ('cleared', cleared),
     ('restricted', restricted),
     ('not-given', not_given),
     ('device-states', device_states),

@@ -116,8 +116,8 @@ static void put_in_force(const char *text)
 {
 	char why[UR_FAULT_WHY_LEN];
 	struct ur_fault_spec spec;
+	struct ur_fault_set *old = set;
 
-	free(set);
 	set = NULL;
 	if (text) {
 		assert_true(ur_fault_parse(&spec, text, why));
@@ -125,6 +125,8 @@ static void put_in_force(const char *text)
 		assert_non_null(set);
 	}
 	atomic_store(&ur_fault_set, set);
+	/* Only now: the link knows a set by its address. */
+	free(old);
 }
 
 /* A lane's link with these faults. */
@@ -318,6 +320,29 @@ static void lost(uint32_t lane, uint8_t kept[60])
 	end();
 }
 
+/* Also of a link that had other faults before. */
+static void test_a_seed_given_again_loses_the_same_packets(void **state)
+{
+	uint8_t first[60];
+	uint32_t n;
+
+	(void)state;
+	lost(0, first);
+	begin("delay=1min", 0);
+	assert_int_equal(send_packets(7), 0);
+	under.link.ops->part(&under.link);
+	assert_int_equal(under.n, 7);
+	put_in_force("drop=50%,seed=7");
+	assert_int_equal(send_packets(60), 0);
+	n = 7;
+	under.link.ops->part(&under.link);
+	for (uint8_t i = 0; i < 60; i++)
+		if (first[i])
+			assert_int_equal(under.psn[n++], i);
+	assert_int_equal(under.n, n);
+	end();
+}
+
 static void test_a_seed_loses_the_same_packets(void **state)
 {
 	uint8_t a[60], b[60], other[60];
@@ -342,6 +367,8 @@ int main(void)
 		cmocka_unit_test(test_a_full_queue_refuses),
 		cmocka_unit_test(test_a_refused_packet_is_sent_later),
 		cmocka_unit_test(test_a_seed_loses_the_same_packets),
+		cmocka_unit_test(
+			test_a_seed_given_again_loses_the_same_packets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -250,6 +250,50 @@ static void paused_requester_sends_packets(void **state)
 	pair_close(p);
 }
 
+/* A channel that is missing is requested after the pause. */
+static void a_channel_is_requested_after_the_pause(void **state)
+{
+	struct pair *p = *state;
+	uint32_t asked;
+
+	ur_shm_pause(p->side[0].lane.roce, true);
+	asked = p->side[0].asked;
+	ur_shm_pause(p->side[0].lane.roce, false);
+	assert_int_equal(p->side[0].asked, asked + 1);
+	assert_int_equal(p->side[0].slot, 2);
+	meet(p);
+	ur_shm_pause(p->side[0].lane.roce, true);
+	ur_shm_pause(p->side[0].lane.roce, false);
+	assert_int_equal(p->side[0].asked, asked + 1);
+	pair_close(p);
+}
+
+/* The pause ends before the requester has read that it was refused. */
+static void a_short_pause_loses_nothing(void **state)
+{
+	struct pair *p = *state;
+
+	meet(p);
+	pair_recv(p, 2, 0, 1000);
+	pair_recv(p, 3, 0, 1000);
+	pair_recv(p, 4, 0, 1000);
+	pair_post(p, 2, 1000, NULL);
+	for (unsigned int i = 0; i < 3; i++) {
+		ur_shm_pause(p->side[1].lane.roce, true);
+		ur_shm_pause(p->side[1].lane.roce, false);
+	}
+	(void)pair_look(p, 1);
+	pair_no_cqe(p, 1);
+	pair_post(p, 3, 1000, NULL);
+	(void)pair_look(p, 0);
+	assert_int_equal(pair_leave(p), 2);
+	pair_deliver(p);
+	(void)pair_cqe(p, 1, 2, UR_WC_SUCCESS);
+	(void)pair_cqe(p, 1, 3, UR_WC_SUCCESS);
+	pair_no_cqe(p, 1);
+	pair_close(p);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, rc_setup, pair_teardown)
 
 int main(void)
@@ -261,6 +305,8 @@ int main(void)
 		T(who_takes_nothing_is_given_up),
 		T(paused_responder_gets_packets),
 		T(paused_requester_sends_packets),
+		T(a_channel_is_requested_after_the_pause),
+		T(a_short_pause_loses_nothing),
 		cmocka_unit_test_setup_teardown(
 			an_answer_by_the_channel_waits_for_the_link,
 			ready_setup, pair_teardown),

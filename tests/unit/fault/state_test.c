@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The faults in force: what is due, and how much of a value. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fault/state.h"
+
+#define CALLS 200u
+
+static void test_a_part_of_less_than_a_millisecond(void **state)
+{
+	(void)state;
+	assert_int_equal(ur_fault_part(100000, 500000), 50000);
+	assert_int_equal(ur_fault_part(100000, 0), 0);
+	assert_int_equal(ur_fault_part(1500000, 500000), 750000);
+	/* An hour, which a product of 64 bits has no room for. */
+	assert_int_equal(ur_fault_part(3600000000000000u, 999999),
+			 3599996400000000u);
+}
+
+/* Which of the calls fail after `urnic fault`, which begins a set of its own. */
+static void order(const char *text, char failed[CALLS])
+{
+	char why[UR_FAULT_WHY_LEN];
+	struct ur_fault_spec spec;
+	struct ur_fault_set *s;
+
+	assert_true(ur_fault_parse(&spec, text, why));
+	s = ur_fault_set_new(&spec);
+	assert_non_null(s);
+	atomic_store(&ur_fault_set, s);
+	for (unsigned int i = 0; i < CALLS; i++)
+		failed[i] = ur_fault_call(UR_FAULT_reg_mr) != 0;
+	atomic_store(&ur_fault_set, NULL);
+	free(s);
+}
+
+static void test_a_seed_fails_the_same_calls(void **state)
+{
+	char a[CALLS], b[CALLS];
+
+	(void)state;
+	order("fail=reg_mr@30%,seed=7", a);
+	assert_non_null(memchr(a, 1, CALLS));
+	order("fail=reg_mr@30%,seed=8", b);
+	assert_memory_not_equal(a, b, CALLS);
+	order("fail=reg_mr@30%,seed=7", b);
+	assert_memory_equal(a, b, CALLS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_part_of_less_than_a_millisecond),
+		cmocka_unit_test(test_a_seed_fails_the_same_calls),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
