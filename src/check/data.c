@@ -96,6 +96,15 @@ static bool puts_locally(const struct ibv_send_wr *wr)
 	       wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
+/* Programs overwrite the source of a WRITE knowingly: the latest value counts. */
+static bool is_compared(const struct ibv_send_wr *wr)
+{
+	return wr->opcode == IBV_WR_SEND ||
+	       wr->opcode == IBV_WR_SEND_WITH_IMM ||
+	       wr->opcode == IBV_WR_SEND_WITH_INV ||
+	       (urk_options.all && !puts_locally(wr));
+}
+
 static void check_inline(const struct urk_object *o, const struct ur_sq *sq,
 			 const struct ibv_send_wr *wr)
 {
@@ -146,10 +155,10 @@ static void check_send(struct urk_object *o, const struct urv_qp *qp,
 		r = urk_queue_add(o->sends, wr->wr_id, wr->sg_list,
 				  is_inline || !has_list(wr) ? 0 : wr->num_sge);
 	if (r)
-		urk_send_posted(r,
-				core->sq_sig_all ||
-					wr->send_flags & IBV_SEND_SIGNALED,
-				!puts_locally(wr), o->received);
+		urk_send_posted(
+			r,
+			core->sq_sig_all || wr->send_flags & IBV_SEND_SIGNALED,
+			!puts_locally(wr), is_compared(wr), o->received);
 }
 
 static void check_send_result(const struct urk_object *o,
@@ -289,7 +298,9 @@ static int post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 
 /* --- completions --- */
 
-static void completed(const struct ibv_cq *cq, const struct ibv_wc *wc)
+/* o: the CQ's, or NULL. */
+static void completed(const struct urk_object *o, const struct ibv_cq *cq,
+		      const struct ibv_wc *wc)
 {
 	struct urk_object *qp = urk_object_numbered(URK_QP, cq->context,
 						    wc->qp_num),
@@ -303,7 +314,8 @@ static void completed(const struct ibv_cq *cq, const struct ibv_wc *wc)
 			 "retry counter exceeded\"",
 			 (unsigned long long)wc->wr_id);
 	if (!(wc->opcode & IBV_WC_RECV)) {
-		urk_send_done(qp, wc);
+		/* Another thread may have polled an earlier one, not yet here. */
+		urk_send_done(qp, wc, o && !o->shared);
 		return;
 	}
 	qp->received++;
@@ -328,8 +340,10 @@ static struct urk_object *polled(struct ibv_cq *cq)
 {
 	struct urk_object *o = urk_object_find(URK_CQ, cq);
 
-	if (o)
+	if (o) {
+		o->shared |= o->polled_by && o->polled_by != urk_thread();
 		o->polled_by = urk_thread();
+	}
 	if (o && urv_cq(cq)->core.overrun)
 		urk_check_overrun(cq);
 	return o;
@@ -338,12 +352,13 @@ static struct urk_object *polled(struct ibv_cq *cq)
 static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
 	int got = real.poll_cq(cq, n, wc);
+	const struct urk_object *o;
 
 	if (!urk_enter())
 		return got;
-	polled(cq);
+	o = polled(cq);
 	for (int i = 0; i < got; i++)
-		completed(cq, &wc[i]);
+		completed(o, cq, &wc[i]);
 	urk_leave();
 	return got;
 }
@@ -365,18 +380,19 @@ static int taken(struct ibv_cq_ex *ex, int rc)
 {
 	struct ibv_cq *cq = ibv_cq_ex_to_cq(ex);
 	const struct ur_cqe *e = &urv_cq(cq)->current;
+	const struct urk_object *o;
 	struct ibv_wc wc;
 
 	if (!urk_enter())
 		return rc;
-	polled(cq);
+	o = polled(cq);
 	if (!rc) {
 		wc = (struct ibv_wc){ .wr_id = e->wr_id,
 				      .status = (enum ibv_wc_status)e->status,
 				      .opcode = (enum ibv_wc_opcode)e->opcode,
 				      .byte_len = e->byte_len,
 				      .qp_num = e->qpn };
-		completed(cq, &wc);
+		completed(o, cq, &wc);
 	}
 	urk_leave();
 	return rc;

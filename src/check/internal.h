@@ -112,6 +112,7 @@ struct urk_object {
 	/* CQ */
 	pid_t polled_by;
 	pid_t armed_by;
+	bool shared;	       /* polled by several threads */
 	uint64_t may_complete; /* requests of its queue pairs */
 };
 
@@ -126,9 +127,10 @@ struct urk_object *urk_object_find(enum urk_kind kind, const void *ptr);
 struct urk_object *urk_object_numbered(enum urk_kind kind,
 				       const struct ibv_context *context,
 				       uint32_t number);
-/* About to be destroyed; undone by urk_object_back() if that fails. */
+/* About to be destroyed; then one of the other two. */
 void urk_object_end(struct urk_object *o);
-void urk_object_back(struct urk_object *o);
+void urk_object_back(struct urk_object *o); /* that has failed */
+void urk_object_gone(struct urk_object *o);
 /* The newest object; next by ->older. */
 struct urk_object *urk_objects(void);
 /* In a child: all are the parent's. */
@@ -171,14 +173,16 @@ void urk_queue_clear(struct urk_queue *q, uint32_t expected);
 /* NULL: it is not followed. */
 struct urk_request *urk_queue_add(struct urk_queue *q, uint64_t wr_id,
 				  const struct ibv_sge *sge, int nsge);
-void urk_send_posted(struct urk_request *r, bool signaled, bool data,
+/* sum: its data is compared at the completion. */
+void urk_send_posted(struct urk_request *r, bool signaled, bool data, bool sum,
 		     uint64_t received);
 /* The last n were not accepted. */
 void urk_queue_undo(struct urk_queue *q, uint32_t n);
 /* max_wr requests are outstanding, and none is signaled. */
 bool urk_queue_none_signaled(const struct urk_queue *q, uint32_t max_wr);
-/* A completion was polled. */
-void urk_send_done(struct urk_object *qp, const struct ibv_wc *wc);
+/* A completion was polled. in_order: this call is as early as the poll. */
+void urk_send_done(struct urk_object *qp, const struct ibv_wc *wc,
+		   bool in_order);
 void urk_recv_done(struct urk_object *of, const struct ibv_wc *wc);
 /* Another live request whose buffers overlap those of r, or NULL. */
 const struct urk_request *urk_queue_overlap(const struct urk_queue *q,
@@ -256,8 +260,12 @@ bool urk_enter(void);
 void urk_leave(void);
 extern bool urk_fork_init_called;
 pid_t urk_thread(void);
-/* Of the calling thread, which is inside. */
-uintptr_t urk_thread_stack_end(void);
+/* Of the calling thread, which is inside; 0: `here` is not on its stack (but on one
+ * of a coroutine or signal). */
+uintptr_t urk_thread_stack_end(uintptr_t here);
+/* After a device was opened: the handlers of fork() that are registered last are
+ * called first, and this library's lock is taken before those of the adapter. */
+void urk_watch_forks(void);
 
 /* --- data.c --- */
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,17 +15,18 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local bool inside;
 static _Thread_local int kept_errno;
 static _Thread_local pid_t thread;
-static _Thread_local uintptr_t stack_end;
-static bool used; /* a device was opened */
+static _Thread_local uintptr_t stack_start, stack_end;
+static bool used;	/* a device was opened */
+static int exit_status; /* 0: the program's */
 
 pid_t urk_thread(void)
 {
 	return thread;
 }
 
-uintptr_t urk_thread_stack_end(void)
+uintptr_t urk_thread_stack_end(uintptr_t here)
 {
-	return stack_end;
+	return here >= stack_start && here < stack_end ? stack_end : 0;
 }
 
 /* It calls malloc(). */
@@ -37,8 +39,10 @@ static void look_at_thread(void)
 	thread = (pid_t)syscall(SYS_gettid);
 	if (pthread_getattr_np(pthread_self(), &attr))
 		return;
-	if (pthread_attr_getstack(&attr, &low, &size) == 0)
-		stack_end = (uintptr_t)low + size;
+	if (pthread_attr_getstack(&attr, &low, &size) == 0) {
+		stack_start = (uintptr_t)low;
+		stack_end = stack_start + size;
+	}
 	pthread_attr_destroy(&attr);
 }
 
@@ -98,19 +102,43 @@ static void after_fork(void)
 static void in_child(void)
 {
 	thread = 0;
+	exit_status = 0;
 	urk_objects_forget();
 	urk_report_forget();
 	used = false;
 	pthread_mutex_init(&lock, NULL);
 }
 
+static void watch_forks(void)
+{
+	if (pthread_atfork(before_fork, after_fork, in_child))
+		urk_on = false;
+}
+
+void urk_watch_forks(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, watch_forks);
+}
+
+static void set_status(int status, void *arg)
+{
+	if (!exit_status)
+		return;
+	fflush(NULL);
+	_exit(exit_status);
+}
+
+/* What on_exit() is given before main() begins is called last, after all
+ * destructors; atexit() here would be called with this library's. */
 __attribute__((constructor)) static void begin(void)
 {
 	if (!urk_options_read())
 		return;
 	urk_stack_init();
 	urk_report_init();
-	urk_on = pthread_atfork(before_fork, after_fork, in_child) == 0;
+	urk_on = on_exit(set_status, NULL) == 0;
 }
 
 static void check_leaks(void)
@@ -122,10 +150,8 @@ static void check_leaks(void)
 				 urk_kind_name(o->kind));
 }
 
-/*
- * Behind the program's own handlers of exit(). Other libraries' destructors are
- * left out where the status has to be changed.
- */
+/* After the program's own handlers of exit(), and before the destructors of the
+ * libraries that this one needs. */
 __attribute__((destructor)) static void end(void)
 {
 	unsigned int findings;
@@ -142,6 +168,6 @@ __attribute__((destructor)) static void end(void)
 	fflush(NULL);
 	findings = urk_report_end();
 	urk_on = false;
-	if (findings && urk_options.status)
-		_exit(urk_options.status);
+	if (findings)
+		exit_status = urk_options.status;
 }

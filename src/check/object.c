@@ -101,23 +101,24 @@ static void forget(struct urk_object *o)
 
 void urk_object_end(struct urk_object *o)
 {
-	struct urk_object **slot = &ended[ended_at++ % ENDED_MAX];
-
 	o->ended = urk_stack_here();
-	if (*slot)
-		forget(*slot);
-	*slot = o;
 }
 
 void urk_object_back(struct urk_object *o)
 {
 	o->ended = NULL;
-	for (uint32_t i = ended_at; i-- > 0 && i + ENDED_MAX >= ended_at;) {
-		if (ended[i % ENDED_MAX] != o)
-			continue;
-		ended[i % ENDED_MAX] = NULL;
-		break;
-	}
+}
+
+void urk_object_gone(struct urk_object *o)
+{
+	struct urk_object **slot = &ended[ended_at++ % ENDED_MAX];
+
+	urk_queue_free(o->sends);
+	urk_queue_free(o->receives);
+	o->sends = o->receives = NULL;
+	if (*slot)
+		forget(*slot);
+	*slot = o;
 }
 
 struct urk_object *urk_objects(void)

@@ -31,7 +31,7 @@ bool urk_options_read(void)
 
 	if (!value || !*value || strlen(value) >= sizeof(text))
 		return false;
-	strcpy(text, value);
+	memcpy(text, value, strlen(value) + 1);
 	for (char *w = strtok_r(text, ",", &state); w;
 	     w = strtok_r(NULL, ",", &state))
 		take(w);

@@ -53,7 +53,7 @@ static struct urk_request *at(const struct urk_queue *q, uint32_t i)
 /* The current thread's stack, from where it is now. */
 static bool is_on_stack(uint64_t addr, uintptr_t here)
 {
-	return addr >= here && addr < urk_thread_stack_end();
+	return addr >= here && addr < urk_thread_stack_end(here);
 }
 
 struct urk_request *urk_queue_add(struct urk_queue *q, uint64_t wr_id,
@@ -123,12 +123,12 @@ static bool sum_of(const struct urk_request *r, uint64_t *sum)
 	return true;
 }
 
-void urk_send_posted(struct urk_request *r, bool signaled, bool data,
+void urk_send_posted(struct urk_request *r, bool signaled, bool data, bool sum,
 		     uint64_t received)
 {
 	r->signaled = signaled;
 	r->received = received;
-	r->summed = data && r->nsge && sum_of(r, &r->sum);
+	r->summed = sum && r->nsge && sum_of(r, &r->sum);
 	if (!data)
 		r->on_stack = 0;
 }
@@ -155,7 +155,8 @@ static bool check_stack(const struct urk_object *of,
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 
-	if (!r->on_stack || r->thread != urk_thread() || r->on_stack >= here)
+	if (!r->on_stack || r->thread != urk_thread() || r->on_stack >= here ||
+	    !urk_thread_stack_end(here))
 		return true;
 	urk_find(
 		URK_STACK_BUFFER, of, r->posted, "completed at",
@@ -170,9 +171,7 @@ static void check_sum(const struct urk_object *qp, const struct urk_request *r)
 {
 	uint64_t sum;
 
-	/* A message of the peer may have told that the request has arrived. */
-	if (!r->summed || (qp->received != r->received && !urk_options.all) ||
-	    !sum_of(r, &sum) || sum == r->sum)
+	if (!r->summed || !sum_of(r, &sum) || sum == r->sum)
 		return;
 	urk_find(URK_SEND_CHANGED, qp, r->posted, "completed at",
 		 urk_stack_here(),
@@ -198,7 +197,15 @@ static uint32_t find_send(const struct urk_queue *q, const struct ibv_wc *wc)
 	return q->tail;
 }
 
-void urk_send_done(struct urk_object *qp, const struct ibv_wc *wc)
+/* A message of the peer may have told that the request has arrived. */
+static bool may_be_known(const struct urk_object *qp,
+			 const struct urk_request *r)
+{
+	return qp->received != r->received && !urk_options.all;
+}
+
+void urk_send_done(struct urk_object *qp, const struct ibv_wc *wc,
+		   bool in_order)
 {
 	struct urk_queue *q = qp->sends;
 	uint32_t i;
@@ -211,10 +218,12 @@ void urk_send_done(struct urk_object *qp, const struct ibv_wc *wc)
 		return;
 	}
 	for (; q->head != i + 1; q->head++) {
-		if (wc->status != IBV_WC_SUCCESS)
+		const struct urk_request *r = at(q, q->head);
+
+		if (wc->status != IBV_WC_SUCCESS || may_be_known(qp, r))
 			continue;
-		if (check_stack(qp, at(q, q->head), "send request"))
-			check_sum(qp, at(q, q->head));
+		if (check_stack(qp, r, "send request") && in_order)
+			check_sum(qp, r);
 	}
 }
 

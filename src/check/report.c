@@ -341,7 +341,8 @@ static void print(const struct finding *f)
 
 /*
  * A thread that prints calls malloc(), where it may wait for one that is in a hook
- * of malloc() and comes here. So it waits for a limited time, and then only counts its finding.
+ * of malloc() and comes here. So it waits for a limited time, and then only counts
+ * its finding.
  */
 void urk_report_flush(void)
 {
@@ -374,6 +375,7 @@ void urk_report_forget(void)
 {
 	mine = NULL;
 	pthread_mutex_init(&printing, NULL);
+	len = 0;
 	for (size_t i = 0; i < URK_RULES; i++)
 		counts[i] = 0;
 	suppressed = 0;

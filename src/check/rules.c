@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The rules. Section numbers are those of the InfiniBand Architecture
- * Specification, volume 1; the others are manual pages of rdma-core. */
+/* The rules. Their sources are manual pages of rdma-core. */
 #include "check/internal.h"
 
 #define CERTAIN true
@@ -9,33 +8,32 @@
 const struct urk_rule_text urk_rules[URK_RULES] = {
 	[URK_MR_DEREGISTERED] = { "mr-deregistered", CERTAIN,
 				  "a request names memory that was deregistered",
-				  "IBTA 11.2.8, ibv_dereg_mr(3)",
+				  "ibv_dereg_mr(3)",
 				  "deregister memory only after the last request that names it is "
 				  "complete" },
 	[URK_MR_UNKNOWN] = { "mr-unknown", CERTAIN,
 			     "a request names memory by a key that this device has not",
-			     "IBTA 11.4.1.1, ibv_post_send(3)",
+			     "ibv_post_send(3)",
 			     "set ibv_sge.lkey to the lkey of a region of the same device" },
 	[URK_MR_WRONG_PD] = { "mr-wrong-pd", CERTAIN,
 			      "a request names a region of another protection domain",
-			      "IBTA 11.4.1.1, ibv_reg_mr(3)",
+			      "ibv_reg_mr(3)",
 			      "register the memory in the protection domain of the queue pair" },
 	[URK_MR_RANGE] = { "mr-range", CERTAIN,
 			   "a request goes beyond its region",
-			   "IBTA 11.4.1.1, ibv_post_send(3)",
+			   "ibv_post_send(3)",
 			   "check ibv_sge.addr and ibv_sge.length, or register more" },
 	[URK_MR_NO_LOCAL_WRITE] = { "mr-no-local-write", CERTAIN,
 				    "a receive, READ or atomic puts data into memory without local "
 				    "write access",
-				    "IBTA 11.4.1.2, ibv_reg_mr(3)",
+				    "ibv_reg_mr(3)",
 				    "register it with IBV_ACCESS_LOCAL_WRITE" },
 	[URK_ACCESS_FLAGS] = { "access-flags", CERTAIN,
 			       "remote write or atomic access without local write access",
-			       "IBTA 11.2.8, ibv_reg_mr(3)",
-			       "add IBV_ACCESS_LOCAL_WRITE" },
+			       "ibv_reg_mr(3)", "add IBV_ACCESS_LOCAL_WRITE" },
 	[URK_SEND_CHANGED] = { "send-changed", CERTAIN,
 			       "a buffer was changed while it was being sent",
-			       "IBTA 11.4.1.1, ibv_post_send(3)",
+			       "ibv_post_send(3)",
 			       "write to a buffer only after the completion of the request was "
 			       "polled, or use several buffers, or IBV_SEND_INLINE" },
 	[URK_STACK_BUFFER] = { "stack-buffer", CERTAIN,
@@ -45,7 +43,7 @@ const struct urk_rule_text urk_rules[URK_RULES] = {
 	[URK_NEVER_SIGNALED] = { "never-signaled", CERTAIN,
 				 "the send queue is full, and no request in it is signaled: none "
 				 "of its slots is ever known to be free",
-				 "IBTA 10.8.6, ibv_post_send(3)",
+				 "ibv_post_send(3)",
 				 "set IBV_SEND_SIGNALED at least once in max_send_wr requests, and "
 				 "poll" },
 	[URK_INLINE_TOO_LONG] = { "inline-too-long", CERTAIN,
@@ -55,15 +53,15 @@ const struct urk_rule_text urk_rules[URK_RULES] = {
 				  "or post without IBV_SEND_INLINE" },
 	[URK_TOO_MANY_SGES] = { "too-many-sges", CERTAIN,
 				"a request has more scatter/gather elements than its queue allows",
-				"IBTA 11.4.1.1, ibv_create_qp(3)",
+				"ibv_create_qp(3)",
 				"ask for a larger max_send_sge or max_recv_sge" },
 	[URK_POST_STATE] = { "post-state", CERTAIN,
 			     "a request was posted in a state that does not take it",
-			     "IBTA 10.3.1, ibv_modify_qp(3)",
+			     "ibv_modify_qp(3)",
 			     "post sends from RTS on, and receives from INIT on" },
 	[URK_MODIFY_MASK] = { "modify-mask", CERTAIN,
 			      "ibv_modify_qp() has the wrong attributes for the transition",
-			      "IBTA 11.2.5.2, ibv_modify_qp(3)",
+			      "ibv_modify_qp(3)",
 			      "set exactly the bits, and the attributes, of the transition" },
 	[URK_EVENT_NOT_ACKED] = { "event-not-acked", CERTAIN,
 				  "an object with unacknowledged events is being destroyed: the "
@@ -74,21 +72,21 @@ const struct urk_rule_text urk_rules[URK_RULES] = {
 	[URK_LOST_WAKEUP] = { "lost-wakeup", CERTAIN,
 			      "the thread waits for an event while completions are there that "
 			      "raise none",
-			      "IBTA 11.4.2.2, ibv_get_cq_event(3)",
+			      "ibv_get_cq_event(3)",
 			      "after ibv_req_notify_cq() poll once more until the queue is empty, "
 			      "and only then wait" },
 	[URK_NOT_ARMED] = { "not-armed", CERTAIN,
 			    "the thread waits for an event that it has not asked for",
-			    "IBTA 11.4.2.2, ibv_req_notify_cq(3)",
+			    "ibv_req_notify_cq(3)",
 			    "call ibv_req_notify_cq() after each event, then poll, then wait" },
 	[URK_CQ_OVERRUN] = { "cq-overrun", CERTAIN,
 			     "a completion queue was full, and a completion is lost",
-			     "IBTA 11.6.3.2, ibv_create_cq(3)",
+			     "ibv_get_async_event(3)",
 			     "create it with room for all requests that may complete, or poll "
 			     "before posting more" },
 	[URK_RNR] = { "rnr", CERTAIN,
 		      "a SEND found no receive at the peer, and the retries are used up",
-		      "IBTA 9.7.5.2.8, ibv_modify_qp(3)",
+		      "ibv_modify_qp(3)",
 		      "post receives before the peer sends: use flow control" },
 	[URK_BUSY] = { "busy", CERTAIN,
 		       "an object was to be destroyed while others use it",
@@ -114,17 +112,17 @@ const struct urk_rule_text urk_rules[URK_RULES] = {
 			   "pairs" },
 	[URK_DEREG_IN_USE] = { "dereg-in-use", RISKY,
 			       "memory is deregistered while a posted request names it",
-			       "IBTA 11.2.8, ibv_dereg_mr(3)",
+			       "ibv_dereg_mr(3)",
 			       "wait for the completions, or destroy the queue pair first" },
 	[URK_TIMEOUT_ENDLESS] = { "timeout-endless", RISKY,
 				  "timeout is 0: a lost packet, or a peer that is gone, is never "
 				  "noticed",
-				  "IBTA 11.2.5.2, ibv_modify_qp(3)",
+				  "ibv_modify_qp(3)",
 				  "set timeout to 14 or so (4.096 us * 2^timeout)" },
 	[URK_NO_RETRIES] = { "no-retries", RISKY,
 			     "retry_cnt or rnr_retry is 0: the first lost packet, or late "
 			     "receive, ends the connection",
-			     "IBTA 11.2.5.2, ibv_modify_qp(3)",
+			     "ibv_modify_qp(3)",
 			     "set retry_cnt and rnr_retry to 7" },
 	[URK_LEAK_AT_EXIT] = { "leak-at-exit", RISKY,
 			       "the program ended without destroying an object",

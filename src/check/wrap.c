@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -34,13 +33,20 @@ static void made(enum urk_kind kind, const void *ptr,
 	}
 }
 
+static void opened(struct ibv_context *c)
+{
+	if (!c || !urk_on)
+		return;
+	urk_watch_forks();
+	urk_wrap_ops(c);
+	made(URK_CONTEXT, c, c);
+}
+
 WRAPPER(struct ibv_context *, ibv_open_device, (struct ibv_device * device))
 {
 	struct ibv_context *c = REAL(ibv_open_device)(device);
 
-	if (c && urk_on)
-		urk_wrap_ops(c);
-	made(URK_CONTEXT, c, c);
+	opened(c);
 	return c;
 }
 
@@ -48,9 +54,7 @@ WRAPPER(struct ibv_context *, ibv_import_device, (int fd))
 {
 	struct ibv_context *c = REAL(ibv_import_device)(fd);
 
-	if (c && urk_on)
-		urk_wrap_ops(c);
-	made(URK_CONTEXT, c, c);
+	opened(c);
 	return c;
 }
 
@@ -273,13 +277,10 @@ static int ended(enum urk_kind kind, const void *ptr, struct urk_object *o,
 {
 	if (!urk_enter())
 		return rc;
-	if (rc) {
+	if (rc)
 		not_destroyed(kind, ptr, o, rc);
-	} else if (o) {
-		urk_queue_free(o->sends);
-		urk_queue_free(o->receives);
-		o->sends = o->receives = NULL;
-	}
+	else if (o)
+		urk_object_gone(o);
 	urk_leave();
 	return rc;
 }
@@ -369,6 +370,9 @@ WRAPPER(int, ibv_destroy_srq, (struct ibv_srq * srq))
 {
 	struct urk_object *o = ending(URK_SRQ, srq);
 
+	if (o && !atomic_load(&urv_srq(srq)->core.users))
+		check_acked(o, &urv_srq(srq)->core.async_source,
+			    "asynchronous events");
 	return ended(URK_SRQ, srq, o, REAL(ibv_destroy_srq)(srq));
 }
 
@@ -508,33 +512,56 @@ static bool is_own(const struct urk_object *cq)
 	       (!cq->polled_by || cq->polled_by == urk_thread());
 }
 
-/* The thread is about to wait on the channel, which has no event. */
-static void check_wait(const struct ibv_comp_channel *channel)
+/* A thread that waits depends on it; read under the lock of the queue. */
+struct cq_state {
+	uint32_t armed;
+	uint32_t held;
+	bool delayed; /* moderated: an event is to come */
+};
+
+static struct cq_state cq_state(struct ur_cq *cq)
 {
-	const struct urk_object *idle = NULL;
+	struct cq_state s;
+
+	ur_latch_lock(&cq->lock);
+	s = (struct cq_state){ atomic_load(&cq->armed),
+			       atomic_load(&cq->tail) - atomic_load(&cq->head),
+			       atomic_load(&cq->fire_at_ns) != UR_NEVER };
+	ur_latch_unlock(&cq->lock);
+	return s;
+}
+
+/* The thread is about to wait on the channel. A queue that is seen disarmed has
+ * raised its event before, so events are looked at last. */
+static void check_wait(struct ibv_comp_channel *channel)
+{
+	const struct urk_object *idle = NULL, *lost = NULL;
 	bool all_idle = true;
+	uint32_t held = 0;
 
 	for (const struct urk_object *o = urk_objects(); o; o = o->older) {
-		const struct ibv_cq *ibcq = o->ptr;
-		const struct ur_cq *cq;
-		uint32_t armed;
+		struct ibv_cq *ibcq = (void *)(uintptr_t)o->ptr;
+		struct cq_state s;
 
 		if (o->kind != URK_CQ || o->ended || ibcq->channel != channel)
 			continue;
-		cq = &urv_cq(ibcq)->core;
-		armed = atomic_load(&cq->armed);
-		all_idle &= armed == UR_CQ_IDLE && is_own(o);
+		s = cq_state(&urv_cq(ibcq)->core);
+		all_idle &= s.armed == UR_CQ_IDLE && is_own(o);
 		idle = o;
-		if (armed == UR_CQ_ARMED_ANY && !ur_cq_is_empty(cq) &&
-		    is_own(o) && atomic_load(&cq->fire_at_ns) == UR_NEVER &&
-		    atomic_load(&cq->armed) == armed)
-			urk_find(URK_LOST_WAKEUP, o, NULL, NULL, NULL,
-				 "%u completions were there when the queue was "
-				 "armed, or came before, and are not polled",
-				 atomic_load(&cq->tail) -
-					 atomic_load(&cq->head));
+		if (s.armed != UR_CQ_ARMED_ANY || !s.held || s.delayed ||
+		    !is_own(o))
+			continue;
+		lost = o;
+		held = s.held;
 	}
-	if (idle && all_idle)
+	if (!idle || ur_evq_has(&urv_channel(channel)->evq))
+		return;
+	if (lost)
+		urk_find(URK_LOST_WAKEUP, lost, NULL, NULL, NULL,
+			 "%u completions were there when the queue was armed, "
+			 "or came before, and are not polled",
+			 held);
+	if (all_idle)
 		urk_find(
 			URK_NOT_ARMED, idle, NULL, NULL, NULL,
 			"no completion queue of the channel is armed, and only "
@@ -545,13 +572,10 @@ WRAPPER(int, ibv_get_cq_event,
 	(struct ibv_comp_channel * channel, struct ibv_cq **cq,
 	 void **cq_context))
 {
-	struct pollfd p = { .fd = channel->fd, .events = POLLIN };
 	int flags = urk_on ? fcntl(channel->fd, F_GETFL) : -1;
 
-	/* In this order: an event comes after its completion. */
 	if (flags >= 0 && !(flags & O_NONBLOCK) && urk_enter()) {
-		if (poll(&p, 1, 0) == 0)
-			check_wait(channel);
+		check_wait(channel);
 		urk_leave();
 	}
 	return REAL(ibv_get_cq_event)(channel, cq, cq_context);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "broken.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
+#include <unistd.h>
 
 void need(int ok, const char *what)
 {
@@ -31,6 +34,36 @@ void say_error(const char *call, int error)
 void say_status(const struct ibv_wc *wc)
 {
 	say(ibv_wc_status_str(wc->status));
+}
+
+static const char *hanging;
+
+static void hangs(int sig)
+{
+	static const char said[] = "verbs: ", hangs[] = " hangs\n";
+
+	(void)!write(STDOUT_FILENO, said, sizeof(said) - 1);
+	(void)!write(STDOUT_FILENO, hanging, strlen(hanging));
+	(void)!write(STDOUT_FILENO, hangs, sizeof(hangs) - 1);
+	_exit(0);
+}
+
+void hangs_in(const char *call)
+{
+	const char *seconds = getenv("HANG_SECONDS");
+	struct itimerval limit = { .it_value = { .tv_usec = 300000 } };
+
+	if (seconds)
+		limit.it_value = (struct timeval){ .tv_sec = atoi(seconds) };
+	hanging = call;
+	signal(SIGALRM, hangs);
+	need(!setitimer(ITIMER_REAL, &limit, NULL), "setitimer");
+}
+
+/* A program with findings has its destructors, too. */
+__attribute__((destructor)) static void end(void)
+{
+	puts("destructor");
 }
 
 void show_qp(const struct ibv_qp *qp)

@@ -61,6 +61,10 @@ void say(const char *what);
 void say_error(const char *call, int error);
 void say_status(const struct ibv_wc *wc);
 
+/* Says that the call hangs, and ends the program, unless it ends within 0.3 s, or
+ * $HANG_SECONDS. */
+void hangs_in(const char *call);
+
 /* The number of the queue pair that urnic explain is to be asked about. */
 void show_qp(const struct ibv_qp *qp);
 

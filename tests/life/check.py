@@ -6,6 +6,7 @@ import json
 import os
 import re
 import tempfile
+import time
 
 from harness import clock
 from harness.env import Case, Failure, finish
@@ -32,15 +33,16 @@ def start(env, host, path, options, *argv):
 
 
 def findings(path):
-    """The names of the rules, and their findings."""
+    """The findings whose line is complete."""
     try:
         with open(path, encoding='utf-8') as f:
-            lines = [json.loads(line) for line in f]
+            lines = f.read().split('\n')[:-1]
+        found = [json.loads(line) for line in lines]
     except FileNotFoundError:
         return []
     except ValueError as e:
         raise Failure(f'{path} has a line that is not JSON: {e}') from None
-    return [x for x in lines if 'rule' in x]
+    return [x for x in found if 'rule' in x]
 
 
 def program(env, name):
@@ -50,21 +52,27 @@ def program(env, name):
     return path
 
 
-def run_broken(env, d, name, option):
-    """(output, exit status, findings)"""
-    path = os.path.join(d, 'found')
-    p = start(env, env.a, path, [option], program(env, name))
-    try:
-        code = p.wait(30)
-        return p.text(), code, findings(path)
-    finally:
-        p.end()
+def run_broken(env, name, option, hangs):
+    """(output, exit status, findings); of one that hangs, until there are any."""
+    with tempfile.TemporaryDirectory() as d:
+        os.chmod(d, 0o777)
+        path = os.path.join(d, 'found')
+        p = start(env, env.a, path, [option], 'env', 'HANG_SECONDS=60',
+                  program(env, name))
+        try:
+            while hangs and p.running() and not findings(path):
+                time.sleep(0.02)
+            code = None if hangs else p.wait(60)
+            return p.text(), code, findings(path)
+        finally:
+            p.end()
 
 
 def broken(name, verbs, cause, rules):
     """Each column of the table, and the call stack of the finding."""
-    option = '--check=all' if rules.endswith('(all)') else '--check'
+    only_all = rules.endswith('(all)')
     want = [] if rules == '–' else re.findall('`([a-z-]+)`', rules)
+    hangs = verbs.endswith('hangs')
 
     def run(env):
         text = env.call(env.a, program(env, name), timeout=30 * SLOW)
@@ -73,13 +81,13 @@ def broken(name, verbs, cause, rules):
         verdicts = explain(env, env.a, qpn_of(last_qpn(text)))
         if [v.get('cause', '–') for v in verdicts] != [cause]:
             raise Failure(f'{verdicts} instead of {cause}')
-        with tempfile.TemporaryDirectory() as d:
-            os.chmod(d, 0o777)
-            text, code, found = run_broken(env, d, name, option)
-        if sorted({f['rule'] for f in found}) != sorted(want):
+        if only_all and run_broken(env, name, '--check', False)[1:] != (0, []):
+            raise Failure('findings without =all')
+        text, code, found = run_broken(
+            env, name, '--check=all' if only_all else '--check', hangs)
+        if {f['rule'] for f in found} != set(want):
             raise Failure(f'{found} instead of {want}')
-        # Those that hang end by _exit().
-        if want and 'hangs' not in verbs and code != 99:
+        if want and not hangs and code != 99:
             raise Failure(f'exit status {code}: {text}')
         if want and not any(name in s or 'main' in s
                             for s in found[0]['at']):
@@ -151,12 +159,27 @@ def output(env, *args):
         p.end()
 
 
+def forks(env):
+    text, code, found = run_broken(env, 'forks', '--check', False)
+    if code or found or 'verbs: done' not in text:
+        raise Failure(f'status {code}, {found}: {text}')
+
+
+def off(env):
+    """Nothing of it is in a process that is not checked."""
+    maps = ('--', 'cat', '/proc/self/maps')
+    if 'urnic-check' in output(env, *maps)[1]:
+        raise Failure('it is loaded without --check')
+    if 'urnic-check' not in output(env, '--check', *maps)[1]:
+        raise Failure('it is not loaded')
+
+
 def options(env):
-    """Text, exit status, suppressions, wrong arguments."""
+    """Text, exit status, destructors, suppressions, wrong arguments."""
     prog = program(env, 'dereg_early')
     code, text = output(env, '--check', '--', prog)
     for part in ('[mr-deregistered]', 'main (', 'ended at', 'rule  ',
-                 'change  ', '1 findings'):
+                 'change  ', '1 findings', 'destructor'):
         if part not in text and not (part == 'main (' and '+0x' in text):
             raise Failure(f'{part} is missing: {text}')
     if code != 99 or output(env, '--check', '--check-exit=3', '--',
@@ -176,7 +199,8 @@ def options(env):
             raise Failure(f'{wrong}: {code} {text}')
 
 
-CASES = [Case('options', options)]
+CASES = [Case('options', options), Case('off', off, far=False),
+         Case('forks', forks, far=False)]
 CASES += [Case(f'broken-{r[0]}', broken(*r), far=False) for r in rows()]
 CASES += [
     Case('send-lat', perftest('ib_send_lat')),
@@ -185,6 +209,13 @@ CASES += [
     Case('read-bw', perftest('ib_read_bw', '-s', '4096')),
     # Its client never destroys the completion queue for receives that it makes.
     Case('send-bw', perftest('ib_send_bw', allowed=('leak-at-close',))),
+    Case('send-bw-events', perftest('ib_send_bw', '-e'), full=True),
+    Case('send-bw-ud', perftest('ib_send_bw', '-c', 'UD', '-s', '1024',
+                                allowed=('leak-at-close',)), full=True),
+    Case('write-bw-uc', perftest('ib_write_bw', '-c', 'UC'), full=True),
+    Case('read-lat', perftest('ib_read_lat'), full=True),
+    Case('atomic-bw', perftest('ib_atomic_bw'), full=True),
+    Case('atomic-lat', perftest('ib_atomic_lat'), full=True),
     Case('rc-pingpong', pingpong('ibv_rc_pingpong', '-e')),
     Case('ud-pingpong', pingpong('ibv_ud_pingpong')),
     Case('srq-pingpong', pingpong('ibv_srq_pingpong', '-e')),
