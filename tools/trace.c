@@ -12,20 +12,16 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "run.h"
-#include "runtime_dir.h"
+#include "run_check.h"
 #include "urnic.h"
 
 #define LIBRARY "liburnic-trace.so"
-#define BACKLOG 4096
 #define BUSY_MS 1
 #define IDLE_MS 5
 #define AT_ONCE 65536u /* records between two looks at the processes */
@@ -54,8 +50,7 @@ struct trace {
 	struct ur_trace_queues *queues;
 	uint32_t sample;
 	bool merge;
-	char dir[PATH_MAX];
-	char socket[PATH_MAX];
+	char socket[UR_TRACE_PATH];
 	pid_t child; /* 0: it has ended */
 	int status;
 	uint64_t last_ns; /* of the newest record */
@@ -141,8 +136,12 @@ static bool drain(struct trace *t, uint64_t until)
 static bool program_runs(struct trace *t)
 {
 	int status;
+	pid_t pid;
 
-	if (t->child && waitpid(t->child, &status, WNOHANG) == t->child) {
+	/* All: as process 1 of a container it has orphans. */
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (pid != t->child)
+			continue;
 		t->child = 0;
 		t->status = WIFEXITED(status) ? WEXITSTATUS(status)
 					      : 128 + WTERMSIG(status);
@@ -186,13 +185,22 @@ static void follow(struct trace *t)
 		;
 }
 
-static void finish(struct trace *t)
+static void put_unfinished(struct trace *t, struct ur_trace_source *s)
 {
-	for (struct ur_trace_source *s = t->sources.first; s; s = s->next)
+	for (; s; s = s->next)
 		if (s->entered)
 			put_call(t, s, false, &s->enter);
+}
+
+static void finish(struct trace *t)
+{
+	put_unfinished(t, t->sources.first);
+	put_unfinished(t, t->sources.drained);
 	ur_trace_queues_end(t->queues, t->last_ns);
 	t->out.format->end(&t->out);
+	if (!t->sources.n)
+		ur_tool_error("trace: nothing was recorded: no call that is "
+			      "traced, or memfd_create() is refused");
 	if (ur_trace_lost(&t->sources))
 		ur_tool_error("trace: %llu records are missing, since the "
 			      "processes wrote them faster than they were read "
@@ -202,39 +210,9 @@ static void finish(struct trace *t)
 
 /* --- set up --- */
 
-/* Of /tmp in the end: a socket's path is short. */
-static int make_socket(struct trace *t)
-{
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	int fd;
-
-	if (ur_runtime_dir(t->dir, sizeof(t->dir) - 32))
-		return -EACCES;
-	strcat(t->dir, "/trace-XXXXXX");
-	if (!mkdtemp(t->dir)) {
-		ur_tool_error("%s: %s", t->dir, strerror(errno));
-		t->dir[0] = 0;
-		return -errno;
-	}
-	snprintf(t->socket, sizeof(t->socket), "%.4000s/s", t->dir);
-	if (strlen(t->socket) >= sizeof(a.sun_path)) {
-		ur_tool_error("%s: too long for a socket", t->socket);
-		return -ENAMETOOLONG;
-	}
-	strcpy(a.sun_path, t->socket);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	t->sources.listener = fd;
-	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) ||
-	    listen(fd, BACKLOG)) {
-		ur_tool_error("%s: %s", t->socket, strerror(errno));
-		return -errno;
-	}
-	return 0;
-}
-
 static int set_environment(const struct trace *t)
 {
-	char value[PATH_MAX + 64];
+	char value[UR_TRACE_PATH + 64];
 
 	snprintf(value, sizeof(value), "%u:%u:%s",
 		 ur_trace_filter_classes(&t->filter), t->sample, t->socket);
@@ -252,7 +230,7 @@ static int start(struct trace *t, char **argv)
 		return -errno;
 	}
 	if (!t->child) {
-		int code = errno;
+		int code;
 
 		signal(SIGPIPE, SIG_DFL);
 		execvp(argv[0], argv);
@@ -287,11 +265,16 @@ static int open_output(struct trace *t)
 static int trace_program(struct trace *t, char **argv)
 {
 	struct sigaction sa = { .sa_handler = on_signal };
+	int status;
 
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	if (make_socket(t) || set_environment(t) || open_output(t))
+	status = ur_run_check(argv);
+	if (status)
+		return status;
+	if (ur_trace_listen(&t->sources, t->socket) || set_environment(t) ||
+	    open_output(t))
 		return 125;
 	if (start(t, argv))
 		return 125;
@@ -311,8 +294,6 @@ static void clean_up(struct trace *t)
 	ur_trace_sources_close(&t->sources);
 	if (t->socket[0])
 		unlink(t->socket);
-	if (t->dir[0])
-		rmdir(t->dir);
 	if (t->out.path && t->out.file)
 		(void)fclose(t->out.file);
 	ur_trace_queues_destroy(t->queues);

@@ -9,12 +9,14 @@
 
 #include "ring.h"
 
-#define UR_TRACE_VERSION 1 /* of the JSON formats */
+#define UR_TRACE_VERSION 1   /* of the JSON formats */
+#define UR_TRACE_PATH	 108 /* of the socket */
 
 struct ur_trace_proc {
 	struct ur_trace_proc *next;
 	uint32_t pid;
-	int pidfd; /* -1: it has ended */
+	int pidfd; /* -1: there is none */
+	bool ended;
 	char comm[16];
 	bool named; /* in the output, if that needs it */
 };
@@ -30,7 +32,7 @@ struct ur_trace_source {
 	struct ur_trace_source *next;
 	struct ur_trace_proc *proc;
 	uint32_t tid;
-	struct ur_trace_head *head; /* NULL: it is drained and closed */
+	struct ur_trace_head *head; /* NULL: in the list of the drained */
 	uint64_t lost;
 	bool has_item; /* the oldest record */
 	struct ur_trace_item item;
@@ -42,6 +44,7 @@ struct ur_trace_source {
 struct ur_trace_sources {
 	int listener;
 	struct ur_trace_source *first;
+	struct ur_trace_source *drained; /* their threads have ended */
 	struct ur_trace_proc *procs;
 	uint32_t n;
 };
@@ -106,6 +109,12 @@ bool ur_trace_filter_call(const struct ur_trace_filter *f,
 bool ur_trace_filter_wr(const struct ur_trace_filter *f,
 			const struct ur_trace_wr *w);
 
+/* --- trace_socket.c --- */
+
+/* Listen for threads: 0 and the socket's path, which the caller removes, or
+ * -errno, which was reported. */
+int ur_trace_listen(struct ur_trace_sources *s, char path[UR_TRACE_PATH]);
+
 /* --- trace_source.c --- */
 
 /* Take the rings that threads offer. */
@@ -169,6 +178,6 @@ void ur_trace_quote(FILE *f, const char *text);
 /* --- trace_merge.c --- */
 
 /* --merge: files of --perfetto into one; the exit status. */
-int ur_trace_merge(const char *out, int n, char **files);
+int ur_trace_merge(const char *path, int n, char **files);
 
 #endif

@@ -113,8 +113,8 @@ static void end(struct ur_trace_out *o)
 
 	if (!c)
 		return;
-	for (uint16_t i = 0; i < UR_TRACE_CALLS; i++)
-		order[i] = i;
+	for (uint32_t i = 0; i < UR_TRACE_CALLS; i++)
+		order[i] = (uint16_t)i;
 	sorted = c;
 	qsort(order, UR_TRACE_CALLS, sizeof(order[0]), longer);
 	fputs("     seconds     us/call      max us     calls  errors  call\n",

@@ -323,8 +323,8 @@ static bool take(struct ur_trace_filter *f, const char *word)
 			f->classes |= 1u << i;
 			return true;
 		}
-	for (uint16_t i = 0; i < UR_TRACE_CALLS; i++)
-		if (!strcmp(word, ur_trace_call_name(i))) {
+	for (uint32_t i = 0; i < UR_TRACE_CALLS; i++)
+		if (!strcmp(word, ur_trace_call_name((uint16_t)i))) {
 			f->call[i] = true;
 			return true;
 		}
@@ -367,9 +367,9 @@ unsigned int ur_trace_filter_classes(const struct ur_trace_filter *f)
 
 	if (is_open(f))
 		return UR_TRACE_ALL;
-	for (uint16_t i = 0; i < UR_TRACE_CALLS; i++)
+	for (uint32_t i = 0; i < UR_TRACE_CALLS; i++)
 		if (f->call[i])
-			classes |= ur_trace_call_class(i);
+			classes |= ur_trace_call_class((uint16_t)i);
 	return classes;
 }
 

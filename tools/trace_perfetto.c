@@ -68,7 +68,7 @@ static void call(struct ur_trace_out *o, const struct ur_trace_source *s,
 	const struct ur_trace_rec *r = &item->rec;
 	const char *name, *value, *comma = "";
 	uint64_t from = ended ? r->ns - r->dur_ns : r->ns;
-	uint64_t end = ended ? r->ns : r->ns;
+	uint64_t end = r->ns;
 	uint32_t at = 0;
 	char text[16];
 
@@ -128,6 +128,8 @@ static void wr(struct ur_trace_out *o, const struct ur_trace_wr *w)
 	const struct ur_trace_source *s = w->poster ? w->poster : w->poller;
 	uint64_t end = w->poller ? w->done.ns : w->end_ns;
 
+	if (!s)
+		return;
 	o->wrs++;
 	name_thread(o, s);
 	slice_end(o, 'b', s, w->poster ? w->post.ns : end, w);
@@ -139,9 +141,11 @@ static void wr(struct ur_trace_out *o, const struct ur_trace_wr *w)
 		w->implied ? "true" : "false");
 	slice_end(o, 'e', s, end, w);
 	fputs("}", o->file);
-	if (w->flow && ur_trace_is_recv(w))
+	if (!w->flow)
+		return;
+	if (w->poller && ur_trace_is_recv(w))
 		arrow(o, 'f', w->poller, w->done.ns, w->flow);
-	else if (w->flow)
+	else if (w->poster)
 		arrow(o, 's', w->poster, w->post.ns, w->flow);
 }
 

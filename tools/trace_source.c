@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -64,7 +65,7 @@ static struct ur_trace_proc *proc_of(struct ur_trace_sources *s, uint32_t pid,
 	struct ur_trace_proc *p;
 
 	for (p = s->procs; p; p = p->next)
-		if (p->pid == pid && !strncmp(p->comm, comm, 16))
+		if (p->pid == pid && !p->ended && !strncmp(p->comm, comm, 16))
 			return p;
 	p = calloc(1, sizeof(*p));
 	if (!p)
@@ -84,9 +85,13 @@ static void take(struct ur_trace_sources *s, int conn)
 	struct ur_trace_hello hello;
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
+	/* A process may be stopped between connect() and sendmsg(). */
+	const struct timeval patience = { .tv_usec = 100000 };
 	int fd;
 
-	if (getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &cred, &len))
+	if (setsockopt(conn, SOL_SOCKET, SO_RCVTIMEO, &patience,
+		       sizeof(patience)) ||
+	    getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &cred, &len))
 		return;
 	fd = receive(conn, &hello);
 	if (fd < 0)
@@ -160,11 +165,18 @@ static bool has_ended(struct ur_trace_proc *p)
 {
 	struct pollfd f = { p->pidfd, POLLIN, 0 };
 
-	if (p->pidfd >= 0 && poll(&f, 1, 0) == 1) {
+	if (p->ended)
+		return true;
+	if (p->pidfd >= 0)
+		p->ended = poll(&f, 1, 0) == 1;
+	else /* before Linux 5.3 */
+		p->ended =
+			!p->pid || (kill((pid_t)p->pid, 0) && errno == ESRCH);
+	if (p->ended && p->pidfd >= 0) {
 		close(p->pidfd);
 		p->pidfd = -1;
 	}
-	return p->pidfd < 0;
+	return p->ended;
 }
 
 static void look(struct ur_trace_source *x)
@@ -174,7 +186,7 @@ static void look(struct ur_trace_source *x)
 	if (!x->head || x->has_item)
 		return;
 	/* Before the look: what it wrote last is seen. */
-	ended = atomic_load(&x->head->ended) || x->proc->pidfd < 0;
+	ended = atomic_load(&x->head->ended) || x->proc->ended;
 	x->has_item = peek(x);
 	if (x->head && !x->has_item && ended)
 		drop(x);
@@ -183,13 +195,20 @@ static void look(struct ur_trace_source *x)
 struct ur_trace_source *ur_trace_oldest(struct ur_trace_sources *s,
 					uint64_t until_ns)
 {
-	struct ur_trace_source *oldest = NULL;
+	struct ur_trace_source **at = &s->first, *x, *oldest = NULL;
 
-	for (struct ur_trace_source *x = s->first; x; x = x->next) {
+	while ((x = *at)) {
 		look(x);
+		if (!x->head) {
+			*at = x->next;
+			x->next = s->drained;
+			s->drained = x;
+			continue;
+		}
 		if (x->has_item && x->item.rec.ns < until_ns &&
 		    (!oldest || x->item.rec.ns < oldest->item.rec.ns))
 			oldest = x;
+		at = &x->next;
 	}
 	return oldest;
 }
@@ -219,20 +238,28 @@ uint64_t ur_trace_lost(const struct ur_trace_sources *s)
 	uint64_t sum = 0;
 
 	for (const struct ur_trace_source *x = s->first; x; x = x->next)
-		sum += x->head ? atomic_load(&x->head->lost) : x->lost;
+		sum += atomic_load(&x->head->lost);
+	for (const struct ur_trace_source *x = s->drained; x; x = x->next)
+		sum += x->lost;
 	return sum;
+}
+
+static void free_sources(struct ur_trace_source *x)
+{
+	while (x) {
+		struct ur_trace_source *next = x->next;
+
+		if (x->head)
+			drop(x);
+		free(x);
+		x = next;
+	}
 }
 
 void ur_trace_sources_close(struct ur_trace_sources *s)
 {
-	while (s->first) {
-		struct ur_trace_source *x = s->first;
-
-		s->first = x->next;
-		if (x->head)
-			drop(x);
-		free(x);
-	}
+	free_sources(s->first);
+	free_sources(s->drained);
 	while (s->procs) {
 		struct ur_trace_proc *p = s->procs;
 

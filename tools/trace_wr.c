@@ -9,7 +9,10 @@
 
 #include "trace.h"
 
-#define BUCKETS 4096u
+#define BUCKETS	 4096u
+/* Requests whose completions other threads have, and not recorded yet; more are
+ * missing for good, since the ring of their poller was full. */
+#define LATE_MAX 1024u
 
 struct post {
 	struct post *next;
@@ -185,6 +188,35 @@ static struct post **match(struct queue *k, const struct ur_trace_rec *done)
 	return NULL;
 }
 
+static bool is_signaled(const struct post *p)
+{
+	return !(p->rec.flags & UR_TRACE_UNSIGNALED);
+}
+
+/* The requests in front of a completed one, of a send queue.  Those with completions
+ * of their own stay: another thread has polled them, and is later. */
+static struct post **imply(struct ur_trace_queues *all, struct queue *k,
+			   const struct queue *qp, const struct post *it,
+			   const struct ur_trace_source *s,
+			   const struct ur_trace_rec *done)
+{
+	struct post **at = &k->first;
+	uint32_t kept = 0;
+
+	for (const struct post *p = k->first; p != it; p = p->next)
+		kept += is_signaled(p);
+	while (*at != it) {
+		if (is_signaled(*at) && kept <= LATE_MAX) {
+			at = &(*at)->next;
+			continue;
+		}
+		kept -= is_signaled(*at);
+		emit(all, qp, *at, s, done, true);
+		take_out(all, k, at);
+	}
+	return at;
+}
+
 static bool complete(struct ur_trace_queues *all, struct queue *k,
 		     const struct queue *qp, const struct ur_trace_source *s,
 		     const struct ur_trace_rec *done)
@@ -194,13 +226,8 @@ static bool complete(struct ur_trace_queues *all, struct queue *k,
 
 	if (!it)
 		return false;
-	/* Of a send queue those in front as well. */
-	while (k->kind == UR_TRACE_SQ && k->first != it) {
-		emit(all, qp, k->first, s, done, true);
-		take_out(all, k, &k->first);
-	}
 	if (k->kind == UR_TRACE_SQ)
-		at = &k->first;
+		at = imply(all, k, qp, it, s, done);
 	emit(all, qp, it, s, done,
 	     !done->status && (it->rec.flags & UR_TRACE_UNSIGNALED));
 	take_out(all, k, at);

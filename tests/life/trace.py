@@ -4,6 +4,7 @@
 import collections
 import json
 import os
+import re
 import signal
 import tempfile
 import time
@@ -236,20 +237,87 @@ def errors(env):
         raise Failure(text)
 
 
-def forked(env):
-    """The calls of parent and child, each with its number."""
+def traced(env, options, argv):
+    """The records of a program that needs no peer."""
     with tempfile.TemporaryDirectory() as d:
         path = os.path.join(d, 'trace')
-        p = start(env, env.a, ('--json', '-e', 'verbs', '-o', path),
-                  ['sh', '-c', 'ibv_devinfo >/dev/null & ibv_devinfo; wait'])
+        p = start(env, env.a, ('--json', *options, '-o', path), argv)
         try:
             ended(p)
         finally:
             p.end()
-        found = lines(path)
-    pids = {x['pid'] for x in found if x.get('name') == 'ibv_open_device'}
+        return lines(path)
+
+
+def opened(found):
+    return {x['pid'] for x in found if x.get('name') == 'ibv_open_device'}
+
+
+def forked(env):
+    """The calls of parent and children, each with its number."""
+    pids = opened(traced(env, ('-e', 'verbs'), [
+        'sh', '-c', 'ibv_devinfo >/dev/null & ibv_devinfo; wait']))
     if len(pids) != 2:
         raise Failure(f'{pids}')
+
+
+def forked_alone(env):
+    """A child without exec has a ring of its own, and the parent goes on with its."""
+    found = traced(env, (), [env.prog('after_fork'), '-n', 3])
+    if len(opened(found)) != 4:
+        raise Failure(f'{opened(found)}')
+    pids = {x['pid'] for x in found if x.get('name') == 'ibv_post_send'}
+    if len(pids) != 4:
+        raise Failure(f'{pids}')
+
+
+def threads(env):
+    """Each of many threads has a ring, which is read to its end when it ends."""
+    found = traced(env, ('-e', 'verbs,wr'), [env.prog('threads'), '-q', 200, '-n', 2])
+    made = [x['tid'] for x in found if x.get('name') == 'ibv_create_cq']
+    if len(made) != 201 or len(set(made)) != 201:
+        raise Failure(f'{len(made)} calls of {len(set(made))} threads')
+    n = sum(requests(found).values())
+    if n != 200 * 2 * 2 + 200 * 2:
+        raise Failure(f'{n} requests')
+
+
+def run_inside(env):
+    """What `urnic run` starts is traced too."""
+    found = traced(env, ('-e', 'verbs'),
+                   [env.urnic, 'run', '--', 'ibv_devinfo', '-d', 'urnic0'])
+    if len(opened(found)) != 1:
+        raise Failure(f'{opened(found)}')
+
+
+def left(env):
+    """A program outlives its tool, and the next tool removes what that has left."""
+    pattern = r':(/\S+/trace-\w+)\n'
+    with tempfile.TemporaryDirectory() as d:
+        stay = os.path.join(d, 'stay')
+        open(stay, 'w', encoding='ascii').close()
+        p = start(env, env.a, (), [
+            'sh', '-c', f'echo $URNIC_TRACE; while [ -e {stay} ]; do sleep 0.05; done; '
+            'ibv_devinfo -d urnic0; echo status $?'])
+        try:
+            path = p.wait_text(pattern, 20).group(1)
+            other = env.a.sh(env.urnic, 'trace', 'sh', '-c', 'echo $URNIC_TRACE')
+            if not os.path.exists(path) or \
+                    os.path.exists(re.search(pattern, other).group(1)):
+                raise Failure(f'{path}, {other}')
+            os.kill(p.pid, signal.SIGKILL)
+            p.wait(20)
+            env.a.sh(env.urnic, 'trace', 'true')
+            if os.path.exists(path):
+                raise Failure(f'{path} is there')
+            os.unlink(stay)
+            end = time.monotonic() + 20 * SLOW
+            while not re.search('urnic0(.|\n)*status 0', p.text()):
+                if time.monotonic() > end:
+                    raise Failure(p.describe())
+                time.sleep(0.02)
+        finally:
+            p.end()
 
 
 def killed(env):
@@ -283,6 +351,8 @@ def refusals(env):
                              (('--sample', '0', 'true'), 'not valid', 2),
                              (('1',), 'running process', 2),
                              (('/no/program',), 'No such file', 127),
+                             (('/sbin/ldconfig', '-V'), 'is statically linked', 0),
+                             (('true',), 'nothing was recorded', 0),
                              (('--merge', '/dev/null'), 'is no file', 1),
                              (('sh', '-c', 'exit 3'), '', 3)):
         p = Proc(env.b.wrap([env.urnic, 'trace', *args]))
@@ -301,6 +371,10 @@ CASES = [
     Case('counted', counted),
     Case('errors', errors, far=False),
     Case('forked', forked, far=False),
+    Case('forked-alone', forked_alone, far=False),
+    Case('threads', threads, far=False),
+    Case('run-inside', run_inside, far=False),
+    Case('left', left, far=False),
     Case('killed', killed, far=False),
     Case('refusals', refusals, far=False),
 ]

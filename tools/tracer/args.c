@@ -63,6 +63,11 @@ static const char *qp_state(int state)
 	return state >= 0 && state < (int)COUNT(names) ? names[state] : "?";
 }
 
+static unsigned int mtu(int v)
+{
+	return v > 0 && v < 8 ? 128u << v : 0;
+}
+
 /* --- simple ones --- */
 
 void tr_arg_context(struct tr_call *c, const char *name,
@@ -236,7 +241,7 @@ void tr_arg_qp_attr(struct tr_call *c, const struct ibv_qp_attr *a, int mask)
 	if (mask & IBV_QP_AV)
 		tr_arg_ah(c, "attr.ah_attr.", &a->ah_attr);
 	if (mask & IBV_QP_PATH_MTU)
-		tr_arg(c, "attr.path_mtu", "%d", 128 << (int)a->path_mtu);
+		tr_arg(c, "attr.path_mtu", "%u", mtu((int)a->path_mtu));
 	if (mask & IBV_QP_RQ_PSN)
 		tr_arg(c, "attr.rq_psn", "0x%06x", a->rq_psn);
 	if (mask & IBV_QP_SQ_PSN)
@@ -312,7 +317,7 @@ void tr_out_port(struct tr_call *c, const struct ibv_port_attr *a)
 	unsigned int s = (unsigned int)a->state;
 
 	tr_arg(c, ">state", "%s", s < COUNT(states) ? states[s] : "?");
-	tr_arg(c, ">active_mtu", "%d", 128 << (int)a->active_mtu);
+	tr_arg(c, ">active_mtu", "%u", mtu((int)a->active_mtu));
 }
 
 void tr_out_cm_event(struct tr_call *c, struct rdma_cm_event *const *e)

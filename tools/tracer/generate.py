@@ -167,9 +167,13 @@ def wrapper(call, version):
         out.append('\t}')
     out.append(f'\ttr_start(&c, {"true" if call.blocks else "false"});')
     if call.name == 'ibv_create_cq_ex':
+        # data_ex.c reads them; the caller's structure stays as it was.
+        out.append('\tuint64_t flags = attr->wc_flags;\n')
         out.append('\tattr->wc_flags |= IBV_WC_EX_WITH_QP_NUM | IBV_WC_EX_WITH_BYTE_LEN;')
     out.append(f'\t{"" if void else "r = "}{real}({names});')
     out.append('\ttr_stop(&c);')
+    if call.name == 'ibv_create_cq_ex':
+        out.append('\tattr->wc_flags = flags;')
     value, failed = finish(call)
     if call.hook:
         passed = ', '.join(([] if void else ['r']) + ([names] if names else []))

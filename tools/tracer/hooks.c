@@ -93,7 +93,7 @@ static int (*real_query_gid)(struct ibv_context *, uint8_t, int,
 
 static void find_queries(void)
 {
-	if (real_query_gid)
+	if (real_query_qp && real_query_gid)
 		return;
 	real_query_qp = (__typeof__(real_query_qp))tr_real(
 		"libibverbs.so.1", "ibv_query_qp", "IBVERBS_1.1");

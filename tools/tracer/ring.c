@@ -99,6 +99,7 @@ static void drop_ring(void *ring)
 {
 	struct ur_trace_head *h = ring;
 
+	tr_empty_end(&self, ur_clock_ns());
 	/* Calls of later destructors are not recorded. */
 	self.ring = NULL;
 	self.refused = true;
@@ -198,9 +199,12 @@ void tr_put(struct tr_thread *t, const struct ur_trace_rec *rec, bool data)
 void *tr_real(const char *lib, const char *name, const char *version)
 {
 	int was = errno;
-	void *handle = dlopen(lib, RTLD_LAZY);
-	void *f = handle ? dlvsym(handle, name, version) : NULL;
+	/* liburnic-check.so may be in front of it. */
+	void *f = dlvsym(RTLD_NEXT, name, version);
+	void *handle = f ? NULL : dlopen(lib, RTLD_LAZY);
 
+	if (handle)
+		f = dlvsym(handle, name, version);
 	if (!f)
 		abort();
 	errno = was;

@@ -79,6 +79,25 @@ static void unsignaled(void **state)
 	ur_trace_queues_destroy(q);
 }
 
+/* Two threads poll one queue: the later completion is recorded first. */
+static void polled_by_two(void **state)
+{
+	struct ur_trace_queues *q = begin();
+
+	for (uint64_t i = 1; i <= 3; i++)
+		put(q, post(UR_TRACE_SQ, i, i == 2 ? UR_TRACE_UNSIGNALED : 0));
+	put(q, done(UR_TRACE_SQ, 3, 0));
+	put(q, done(UR_TRACE_SQ, 1, 0));
+	assert_int_equal(n, 3);
+	assert_true(got[0].post.wr_id == 2 && got[0].implied);
+	assert_true(got[1].post.wr_id == 3 && !got[1].implied);
+	assert_true(got[2].post.wr_id == 1 && !got[2].implied);
+	assert_ptr_equal(got[2].poster, &source);
+	ur_trace_queues_end(q, 100);
+	assert_int_equal(n, 3);
+	ur_trace_queues_destroy(q);
+}
+
 /* Three of a list, the last two of which were refused. */
 static void cancelled(void **state)
 {
@@ -170,9 +189,9 @@ static void flows(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(unsignaled), cmocka_unit_test(cancelled),
-		cmocka_unit_test(shared),     cmocka_unit_test(failed),
-		cmocka_unit_test(flows),
+		cmocka_unit_test(unsignaled), cmocka_unit_test(polled_by_two),
+		cmocka_unit_test(cancelled),  cmocka_unit_test(shared),
+		cmocka_unit_test(failed),     cmocka_unit_test(flows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
