@@ -82,7 +82,8 @@ void ur_faults_ask(struct ur_server *s, struct ur_session *tool,
 				  .seq = m->seq,
 				  .error = (uint16_t)check(tool, ses) };
 
+	/* First, since the process may kill us at once. */
+	ur_session_send(s, tool, &out, NULL, 0);
 	if (!out.error)
 		ur_session_send(s, ses, &fault, fds, 1);
-	ur_session_send(s, tool, &out, NULL, 0);
 }
