@@ -456,12 +456,18 @@ def not_given(env):
         p = on_client(env, 'fault', *args, want=status)
         if text not in p.stderr or p.stderr.count('\n') != 1 or p.stdout:
             raise Failure(f'{args}: {p}')
+
+    def in_force_again():
+        doc = json.loads(on_client(env, 'fault', '--json', pid).stdout)
+        # It may be too late with its answer at first.
+        return doc['processes'] and \
+            doc['processes'][0]['faults']['spec'] != 'none'
     c.signal(signal.SIGSTOP)
     p = on_client(env, 'fault', pid, 'drop=1%', want=1)
     if 'does not answer (stopped?)' not in p.stderr:
         raise Failure(f'{p}')
     c.signal(signal.SIGCONT)
-    until('in force', lambda: in_force(env, pid)['spec'] != 'none')
+    until('in force', in_force_again)
     if os.geteuid() == 0 and has_uid(65534):
         p = subprocess.run(
             env.b.wrap(['setpriv', '--reuid=65534', '--regid=65534',
