@@ -103,7 +103,7 @@ bool ur_shm_takes(struct ur_rqp *q)
 	if (!n || !n->ready || s->cur == ur_sq_tail(&q->qp->sq) ||
 	    !is_known(q, ur_sq_slot(&q->qp->sq, s->cur)))
 		return false;
-	if (s->una != s->end)
+	if (s->una != s->end || s->rnr_wait)
 		return true;
 	/* Packets have acknowledged requests of the peer.  These complete there
 	 * before the receive for what follows does (ur_roce_leaves_wire()). */

@@ -4,6 +4,8 @@
 #include "shm/internal.h"
 #include "shm/pair.h"
 
+#define RNR_NS 700000000ul /* longer than any */
+
 static int rc_setup(void **state)
 {
 	*state = pair_new_waiting(UR_QPT_RC);
@@ -294,6 +296,57 @@ static void a_short_pause_loses_nothing(void **state)
 	pair_close(p);
 }
 
+static void answer_by_wire(struct pair *p, struct rig_pkt *pkt)
+{
+	static struct ur_burst burst;
+
+	ur_roce_flush_acks(p->side[1].lane.roce, p->now_ns);
+	assert_true(ur_roce_output(p->side[1].lane.roce, &burst, p->now_ns));
+	assert_true(rig_burst_pkt(&burst, 0, pkt));
+}
+
+/*
+ * A packet that was sent twice is refused for want of a receive, then acknowledged.
+ * The channel is not used until the timer of the refusal has run out: it has the
+ * same timer, and afterwards the wire would wait for ever.
+ */
+static void channel_waits_for_the_end_of_rnr(void **state)
+{
+	struct pair *p = *state;
+	struct rig_pkt nak, ack;
+
+	p->side[0].qp.attr.rnr_retry = 7;
+	ur_rqp_of(&p->side[0].qp)->req.rnr_retries = 7;
+	pair_post(p, 1, 1000, NULL);
+	assert_int_equal(pair_leave(p), 1);
+	rig_pkt_input(&p->side[1].lane, &p->wire[0], p->now_ns);
+	answer_by_wire(p, &nak);
+	pair_recv(p, 1, 0, 1000);
+	pair_deliver(p);
+	(void)pair_cqe(p, 1, 1, UR_WC_SUCCESS);
+	answer_by_wire(p, &ack);
+	rig_pkt_input(&p->side[0].lane, &nak, p->now_ns);
+	pair_recv(p, 2, 0, 1000);
+	pair_post(p, 2, 1000, NULL);
+	rig_pkt_input(&p->side[0].lane, &ack, p->now_ns);
+	(void)pair_cqe(p, 0, 1, UR_WC_SUCCESS);
+	pair_open(p);
+	for (unsigned int i = 0; i < 6; i++)
+		(void)pair_look(p, i & 1);
+	assert_int_equal(pair_leave(p), 0);
+	pair_sleep(p, RNR_NS);
+	assert_int_equal(pair_leave(p), 0);
+	(void)pair_look(p, 1);
+	(void)pair_cqe(p, 1, 2, UR_WC_SUCCESS);
+	ur_shm_flush_acks(p->side[1].lane.roce);
+	(void)pair_look(p, 0);
+	(void)pair_cqe(p, 0, 2, UR_WC_SUCCESS);
+	ur_shm_pause(p->side[0].lane.roce, true);
+	pair_post(p, 3, 1000, NULL);
+	assert_int_equal(pair_leave(p), 1);
+	pair_close(p);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, rc_setup, pair_teardown)
 
 int main(void)
@@ -310,6 +363,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			an_answer_by_the_channel_waits_for_the_link,
 			ready_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(
+			channel_waits_for_the_end_of_rnr, ready_setup,
+			pair_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
