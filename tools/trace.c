@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -253,6 +254,8 @@ static int open_output(struct trace *t)
 	}
 	if (t->out.path)
 		(void)setvbuf(t->out.file, NULL, _IOFBF, 1 << 20);
+	/* One thread writes. */
+	(void)__fsetlocking(t->out.file, FSETLOCKING_BYCALLER);
 	t->out.begin_ns = ur_clock_ns();
 	clock_gettime(CLOCK_REALTIME, &now);
 	t->out.real_ns =

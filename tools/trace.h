@@ -135,12 +135,12 @@ typedef void ur_trace_wr_fn(void *arg, const struct ur_trace_wr *w);
 
 struct ur_trace_queues *ur_trace_queues_create(ur_trace_wr_fn *fn, void *arg);
 /* A record of POST, CANCEL, DONE or QP. */
-void ur_trace_queues_put(struct ur_trace_queues *q,
+void ur_trace_queues_put(struct ur_trace_queues *all,
 			 const struct ur_trace_source *s,
 			 const struct ur_trace_rec *r);
 /* What has not completed by end_ns. */
-void ur_trace_queues_end(struct ur_trace_queues *q, uint64_t end_ns);
-void ur_trace_queues_destroy(struct ur_trace_queues *q);
+void ur_trace_queues_end(struct ur_trace_queues *all, uint64_t end_ns);
+void ur_trace_queues_destroy(struct ur_trace_queues *all);
 
 /* --- trace_names.c --- */
 

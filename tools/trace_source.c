@@ -149,7 +149,7 @@ static bool peek(struct ur_trace_source *x)
 	memcpy(to, ring + (tail & MASK) * UR_TRACE_UNIT, UR_TRACE_UNIT);
 	units = x->item.rec.units;
 	if (!units || n > UR_TRACE_UNITS || units > n ||
-	    units * UR_TRACE_UNIT > sizeof(x->item)) {
+	    (size_t)units * UR_TRACE_UNIT > sizeof(x->item)) {
 		ur_tool_error("process %u: its trace is damaged", x->proc->pid);
 		drop(x);
 		return false;

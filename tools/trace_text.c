@@ -5,13 +5,22 @@
 
 #include "trace.h"
 
-/* Seconds since the trace began; what was before it has 0. */
-static double since(const struct ur_trace_out *o, uint64_t ns)
+/* --- text --- */
+
+/* Seconds; printf() needs most of a line's time for a double. */
+static void put_seconds(FILE *f, uint64_t ns, const char *end)
 {
-	return ns > o->begin_ns ? (double)(ns - o->begin_ns) / 1e9 : 0;
+	uint64_t us = (ns + 500) / 1000;
+
+	fprintf(f, "%llu.%06u%s", (unsigned long long)(us / 1000000),
+		(unsigned int)(us % 1000000), end);
 }
 
-/* --- text --- */
+/* Since the trace began; what was before it has 0. */
+static void put_since(const struct ur_trace_out *o, uint64_t ns)
+{
+	put_seconds(o->file, ns > o->begin_ns ? ns - o->begin_ns : 0, " ");
+}
 
 static void put_thread(const struct ur_trace_out *o,
 		       const struct ur_trace_source *s)
@@ -64,13 +73,13 @@ static void text_call(struct ur_trace_out *o, const struct ur_trace_source *s,
 	const struct ur_trace_rec *r = &item->rec;
 
 	if (r->kind == UR_TRACE_EMPTY) {
-		fprintf(o->file, "%.6f ", since(o, r->wr_id));
+		put_since(o, r->wr_id);
 		put_thread(o, s);
-		fprintf(o->file, "ibv_poll_cq() = 0, %u times in %.6f s\n",
-			r->count, (double)(r->ns - r->wr_id) / 1e9);
+		fprintf(o->file, "ibv_poll_cq() = 0, %u times in ", r->count);
+		put_seconds(o->file, r->ns - r->wr_id, " s\n");
 		return;
 	}
-	fprintf(o->file, "%.6f ", since(o, ended ? r->ns - r->dur_ns : r->ns));
+	put_since(o, ended ? r->ns - r->dur_ns : r->ns);
 	put_thread(o, s);
 	fprintf(o->file, "%s(", ur_trace_call_name(r->call));
 	put_pairs(o->file, item, false);
@@ -81,12 +90,13 @@ static void text_call(struct ur_trace_out *o, const struct ur_trace_source *s,
 	fputs(") = ", o->file);
 	put_result(o->file, r);
 	put_pairs(o->file, item, true);
-	fprintf(o->file, " <%.6f>\n", (double)r->dur_ns / 1e9);
+	fputs(" <", o->file);
+	put_seconds(o->file, r->dur_ns, ">\n");
 }
 
 static void text_wr(struct ur_trace_out *o, const struct ur_trace_wr *w)
 {
-	fprintf(o->file, "%.6f ", since(o, w->poller ? w->done.ns : w->end_ns));
+	put_since(o, w->poller ? w->done.ns : w->end_ns);
 	put_thread(o, w->poller ? w->poller : w->poster);
 	fprintf(o->file, "%s qp=0x%06x wr_id=0x%llx %s %u bytes = %s",
 		ur_trace_is_recv(w) ? "recv" : "send", ur_trace_qpn(w),
@@ -97,12 +107,12 @@ static void text_wr(struct ur_trace_out *o, const struct ur_trace_wr *w)
 		fprintf(o->file, " vendor_err=0x%x", w->done.vendor);
 	if (w->implied)
 		fputs(" (by a later one)", o->file);
-	if (w->poster && w->poller)
-		fprintf(o->file, " <%.6f>",
-			(double)(w->done.ns - w->post.ns) / 1e9);
-	else if (w->poller)
-		fputs(" <posted unseen>", o->file);
-	fputc('\n', o->file);
+	if (w->poster && w->poller) {
+		fputs(" <", o->file);
+		put_seconds(o->file, w->done.ns - w->post.ns, ">\n");
+	} else {
+		fputs(w->poller ? " <posted unseen>\n" : "\n", o->file);
+	}
 }
 
 static void text_end(struct ur_trace_out *o)

@@ -119,7 +119,7 @@ static void cancel(struct ur_trace_queues *all, struct queue *k, uint32_t n)
 
 	for (const struct post *p = k->first; p; p = p->next)
 		have++;
-	for (uint32_t skip = have > n ? have - n : 0; skip; skip--)
+	for (uint32_t skip = have > n ? have - n : 0; skip && *at; skip--)
 		at = &(*at)->next;
 	while (*at)
 		take_out(all, k, at);
@@ -203,9 +203,9 @@ static struct post **imply(struct ur_trace_queues *all, struct queue *k,
 	struct post **at = &k->first;
 	uint32_t kept = 0;
 
-	for (const struct post *p = k->first; p != it; p = p->next)
+	for (const struct post *p = k->first; p && p != it; p = p->next)
 		kept += is_signaled(p);
-	while (*at != it) {
+	while (*at && *at != it) {
 		if (is_signaled(*at) && kept <= LATE_MAX) {
 			at = &(*at)->next;
 			continue;

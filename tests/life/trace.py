@@ -38,13 +38,14 @@ def wait_for(p, path, text):
         time.sleep(0.02)
 
 
-def traced_pair(env, server, client, options=(), listens=None):
+def traced_pair(env, server, client, options=(), listens=None,
+                server_options=None):
     """Both sides traced into files of their own: their paths.  The server listens
     on a TCP port, or when its trace shows the call `listens`."""
     d = tempfile.TemporaryDirectory()
     files = [os.path.join(d.name, n) for n in ('server', 'client')]
     port = env.port()
-    opt = [[*options, f] for f in files]
+    opt = [[*(server_options or options), files[0]], [*options, files[1]]]
     s = start(env, env.a, opt[0], server(port))
     c = None
     try:
@@ -211,23 +212,26 @@ def sampled(env):
 
 def counted(env):
     """-c on iWARP: the numbers of a program that says them."""
-    arg = ['ib_send_lat', '-d', 'urniw0', '-R', '-n', N, '-F']
-    d, files = traced_pair(env, lambda port: arg + ['-p', port],
-                           lambda port: arg + ['-p', port, env.a.ip4],
-                           ('-c', '-o'))
-    with d, open(files[1], encoding='ascii') as f:
-        rows = {line.split()[5]: line.split() for line in f
-                if len(line.split()) > 5}
-    if int(rows['ibv_wr_complete'][3]) < N or int(rows['rdma_connect'][3]) < 1 \
-            or 'rdma_get_cm_event' not in rows:
-        raise Failure(f'{rows}')
+    arg = ['env', 'URNIC_DEVICES=urniw0', 'rping', '-C', N, '-a', env.a.ip4]
+    d, files = traced_pair(env, lambda port: arg + ['-s', '-p', port],
+                           lambda port: arg + ['-c', '-p', port], ('-c', '-o'),
+                           'rdma_listen', ('--json', '-o'))
+    with d:
+        text = open(files[1], encoding='ascii').read()
+        devices = [x['args']['context'] for x in lines(files[0])
+                   if x.get('name') == 'ibv_alloc_pd']
+    rows = {line.split()[5]: line.split() for line in text.splitlines()
+            if len(line.split()) > 5}
+    if int(rows['ibv_post_send'][3]) < 2 * N or int(rows['rdma_connect'][3]) != 1 \
+            or 'rdma_get_cm_event' not in rows or devices != ['urniw0']:
+        raise Failure(f'{devices} {text}')
 
 
 def errors(env):
     """Calls that fail are shown with their error, and nothing else is."""
-    p = start(env, env.a, ('-e', 'errors'), [env.prog('misuse')])
+    p = start(env, env.a, ('-e', 'errors'), ['ibv_rc_pingpong', '-i', 9])
     try:
-        text = ended(p)
+        text = ended(p, 1)
     finally:
         p.end()
     shown = [line for line in text.splitlines() if '(' in line and ' = ' in line]
@@ -243,7 +247,8 @@ def traced(env, options, argv):
         path = os.path.join(d, 'trace')
         p = start(env, env.a, ('--json', *options, '-o', path), argv)
         try:
-            ended(p)
+            if 'warning' in ended(p):
+                raise Failure(p.describe())
         finally:
             p.end()
         return lines(path)

@@ -152,6 +152,8 @@ bool tr_post(struct tr_thread *t, struct tr_qp *q, struct ur_trace_rec *r)
 		return false;
 	if (tr_sample != 1 && (r->queue == UR_TRACE_SRQ || !is_sampled(q, r)))
 		return false;
+	if (!r->ns)
+		r->ns = ur_clock_ns();
 	tr_put(t, r, true);
 	return true;
 }
@@ -181,6 +183,8 @@ void tr_done(struct tr_thread *t, struct ur_trace_rec *r)
 	/* An error is never left out. */
 	if (tr_sample != 1 && !is_sample_done(q, r) && !r->status)
 		return;
+	if (!r->ns)
+		r->ns = ur_clock_ns();
 	tr_put(t, r, true);
 }
 
@@ -219,6 +223,7 @@ static void from_send(struct ur_trace_rec *r, const struct ibv_send_wr *wr)
 
 static void cancel(struct tr_thread *t, struct ur_trace_rec *r, uint32_t n)
 {
+	r->ns = ur_clock_ns();
 	r->kind = UR_TRACE_CANCEL;
 	r->units = 1;
 	r->count = n;
@@ -263,7 +268,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 {
 	struct tr_thread *t = tr_self();
 	bool call = tr_wants_call(t);
-	struct ur_trace_rec r = { .ns = ur_clock_ns(),
+	struct ur_trace_rec r = { .ns = tr_now(),
 				  .context = tr_context_id(qp->context),
 				  .wr_qpn = qp->qp_num },
 			    first = r;
@@ -314,7 +319,7 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 {
 	struct tr_thread *t = tr_self();
 	bool call = tr_wants_call(t);
-	struct ur_trace_rec r = { .ns = ur_clock_ns(),
+	struct ur_trace_rec r = { .ns = tr_now(),
 				  .context = tr_context_id(qp->context),
 				  .wr_qpn = qp->qp_num,
 				  .queue = UR_TRACE_RQ },
@@ -341,7 +346,7 @@ static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
 {
 	struct tr_thread *t = tr_self();
 	bool call = tr_wants_call(t);
-	struct ur_trace_rec r = { .ns = ur_clock_ns(),
+	struct ur_trace_rec r = { .ns = tr_now(),
 				  .context = tr_context_id(srq->context),
 				  .addr = (uint64_t)(uintptr_t)srq,
 				  .queue = UR_TRACE_SRQ },
@@ -384,7 +389,7 @@ static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 		tr_empty(t, cq);
 		return got;
 	}
-	r.ns = ur_clock_ns();
+	r.ns = tr_now();
 	tr_empty_end(t, from ? from : r.ns);
 	for (int i = 0; i < got; i++) {
 		from_wc(&r, &wc[i]);
@@ -406,7 +411,7 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
 	struct tr_thread *t = tr_self();
 	bool call = tr_wants_call(t);
-	uint64_t from = ur_clock_ns();
+	uint64_t from = tr_now();
 	const struct ur_trace_rec about = { .wr_id = (uint64_t)(uintptr_t)cq,
 					    .count = solicited_only != 0 };
 	int rc;

@@ -38,7 +38,7 @@ static struct ur_trace_rec *begin(const struct ibv_qp_ex *qp,
 
 	finish(t);
 	t->built = (struct ur_trace_rec){
-		.ns = ur_clock_ns(),
+		.ns = tr_now(),
 		.kind = UR_TRACE_POST,
 		.context = tr_context_id(qp->qp_base.context),
 		.wr_qpn = qp->qp_base.qp_num,
@@ -185,14 +185,16 @@ static void wr_start(struct ibv_qp_ex *qp)
 	real.wr_start(qp);
 	/* Of another queue pair. */
 	finish(t);
-	t->batch_ns = ur_clock_ns();
+	t->batch_ns = tr_now();
 	tr_empty_end(t, t->batch_ns);
 	q = state(qp);
 	if (!q)
 		return;
-	atomic_store(&q->batch, 0);
-	q->was_messages = atomic_load(&q->messages);
-	q->was_signaled = atomic_load(&q->signaled);
+	atomic_store_explicit(&q->batch, 0, memory_order_relaxed);
+	q->was_messages =
+		atomic_load_explicit(&q->messages, memory_order_relaxed);
+	q->was_signaled =
+		atomic_load_explicit(&q->signaled, memory_order_relaxed);
 }
 
 /* The requests since wr_start were not posted. */
@@ -246,12 +248,9 @@ static void wr_abort(struct ibv_qp_ex *qp)
 }
 
 #define WRAP(member)                                                           \
-	do {                                                                   \
-		if (qp->member) {                                              \
-			real.member = qp->member;                              \
-			qp->member = member;                                   \
-		}                                                              \
-	} while (0)
+	((void)(qp->member ? (real.member = qp->member, qp->member = (member), \
+			      true)                                            \
+			   : false))
 
 /* Any queue pair has the same builders, or lacks one. */
 void tr_wrap_builders(struct ibv_qp_ex *qp)
@@ -285,7 +284,7 @@ static void done(struct tr_thread *t, struct ibv_cq_ex *cq)
 {
 	struct ibv_cq *base = ibv_cq_ex_to_cq(cq);
 	struct ur_trace_rec r = {
-		.ns = ur_clock_ns(),
+		.ns = tr_now(),
 		.context = tr_context_id(base->context),
 		.wr_id = cq->wr_id,
 		.status = (uint8_t)cq->status,
@@ -321,7 +320,7 @@ static int poll(struct ibv_cq_ex *cq, int rc, uint64_t from,
 
 static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 {
-	uint64_t from = ur_clock_ns();
+	uint64_t from = tr_now();
 
 	return poll(cq, real_cq.start_poll(cq, attr), from,
 		    UR_TRACE_CALL_ibv_start_poll);
@@ -329,7 +328,7 @@ static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 
 static int next_poll(struct ibv_cq_ex *cq)
 {
-	uint64_t from = ur_clock_ns();
+	uint64_t from = tr_now();
 
 	return poll(cq, real_cq.next_poll(cq), from,
 		    UR_TRACE_CALL_ibv_next_poll);

@@ -17,6 +17,7 @@
 
 unsigned int tr_classes;
 uint32_t tr_sample = 1;
+bool tr_late;
 static struct sockaddr_un tool = { .sun_family = AF_UNIX };
 static __thread struct tr_thread self;
 static pthread_key_t at_end; /* unmaps the ring of a thread that ends */
@@ -132,9 +133,10 @@ __attribute__((constructor)) static void begin(void)
 	    pthread_key_create(&at_end, drop_ring) ||
 	    pthread_atfork(NULL, NULL, forked_child))
 		return;
-	strcpy(tool.sun_path, end + 1);
+	memcpy(tool.sun_path, end + 1, strlen(end + 1));
 	tr_sample = sample ? (uint32_t)sample : 1;
 	tr_classes = (unsigned int)classes;
+	tr_late = tr_sample != 1 && !(tr_classes & UR_TRACE_data);
 }
 
 /* --- records --- */

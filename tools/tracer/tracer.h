@@ -75,6 +75,15 @@ struct tr_qp {
 
 extern unsigned int tr_classes; /* enum ur_trace_class; 0: off */
 extern uint32_t tr_sample;	/* 1: all */
+extern bool
+	tr_late; /* few records are written: the clock is read for them only */
+
+/* Of a record that may be written: the time, or 0, and tr_post() or
+ * tr_done() reads it. */
+static inline uint64_t tr_now(void)
+{
+	return tr_late ? 0 : ur_clock_ns();
+}
 
 /* --- ring.c --- */
 
