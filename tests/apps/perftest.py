@@ -93,7 +93,9 @@ def table(text):
             inside = True
         elif inside and line.startswith('---'):
             inside = False
-        elif inside and re.fullmatch(rf'\s*{NUMBER}(\s+{NUMBER})+\s*', line):
+        # Standard error's, which may come behind a row.
+        line = line.split('Correlation coefficient')[0]
+        if inside and re.fullmatch(rf'\s*{NUMBER}(\s+{NUMBER})+\s*', line):
             rows.append([float(x) for x in line.split()])
     return rows
 
