@@ -105,6 +105,8 @@ static void take_out(struct ur_trace_queues *all, struct queue *k,
 {
 	struct post *p = *at;
 
+	if (!p)
+		return;
 	*at = p->next;
 	if (!*at)
 		k->end = at;
