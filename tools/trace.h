@@ -122,7 +122,7 @@ void ur_trace_accept(struct ur_trace_sources *s);
 /* The source with the oldest record of before `until_ns`, or NULL. */
 struct ur_trace_source *ur_trace_oldest(struct ur_trace_sources *s,
 					uint64_t until_ns);
-void ur_trace_pop(struct ur_trace_source *s);
+void ur_trace_pop(struct ur_trace_source *x);
 /* Does a traced process run? */
 bool ur_trace_running(struct ur_trace_sources *s);
 void ur_trace_sources_close(struct ur_trace_sources *s);
