@@ -117,9 +117,9 @@ struct ur_client {
 	 * end. */
 	bool capture_wanted;
 	int capture_fd;
+	int fault_fd; /* a tool's socket, for on_fault; -1: none */
 	ur_client_capture begin_capture;
 	void (*end_capture)(void);
-	int fault_fd; /* a tool's socket, for on_fault; -1: none */
 	void (*on_fault)(int fd);
 
 	bool report_wanted;
