@@ -475,16 +475,22 @@ static void take_welcome(struct ur_client *c, int *fds)
 		take_keeper(c, fds);
 }
 
-/* A tool's descriptor; the next call without the lock answers it. */
+/* What a tool asks for through urnicd; the next call without the lock answers. */
 static void take_tool(struct ur_client *c, const struct ur_ipc_msg *m, int *fds)
 {
 	if (m->type == UR_IPC_CAPTURE) {
 		want_capture(c, fds[0]);
-	} else {
+		fds[0] = -1;
+	} else if (m->type == UR_IPC_FAULT) {
 		ur_ipc_close_fds(&c->fault_fd, 1);
 		c->fault_fd = fds[0];
+		fds[0] = -1;
+	} else if (m->type == UR_IPC_REPORT_GET) {
+		c->report_wanted = true;
+		c->report_seq = m->seq;
+	} else {
+		return;
 	}
-	fds[0] = -1;
 	ur_client_conn_timer(c, 1);
 }
 
@@ -519,12 +525,8 @@ static void handle(struct ur_client *c, const struct ur_ipc_msg *m, int *fds)
 		ur_err("slot %u of port 4791 was not confirmed by the new "
 		       "urnicd (%s): restart this program",
 		       m->slot, strerror(m->error));
-	} else if (m->type == UR_IPC_CAPTURE || m->type == UR_IPC_FAULT) {
+	} else {
 		take_tool(c, m, fds);
-	} else if (m->type == UR_IPC_REPORT_GET) {
-		c->report_wanted = true;
-		c->report_seq = m->seq;
-		ur_client_conn_timer(c, 1);
 	}
 }
 
