@@ -2,7 +2,6 @@
 #include "engine/faulty_link.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,22 +151,14 @@ static void apply(const struct ur_fault_rule *r, uint32_t draw,
 		v->copies++;
 		break;
 	case UR_FAULT_DELAY:
-		v->delay_ns += r->value;
-		break;
 	case UR_FAULT_JITTER:
-		v->delay_ns += ur_fault_part(r->value, draw);
+	case UR_FAULT_RATE:
+	case UR_FAULT_SLOW:
+	case UR_FAULT_KILL:
+		ur_fault_pace(r, draw, &v->delay_ns, &v->bits_per_s);
 		break;
 	case UR_FAULT_REORDER:
 		v->late_ns = REORDER_NS;
-		break;
-	case UR_FAULT_RATE:
-		v->bits_per_s = r->value;
-		break;
-	case UR_FAULT_SLOW:
-		ur_fault_stand_still(r->value);
-		break;
-	case UR_FAULT_KILL:
-		(void)raise(SIGKILL);
 		break;
 	case UR_FAULT_RESET:
 	case UR_FAULT_FAIL:

@@ -2,7 +2,6 @@
 #include "engine/faulty_stream.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -98,19 +97,11 @@ static void apply(const struct ur_fault_rule *r, uint32_t draw,
 		v->reset = true;
 		break;
 	case UR_FAULT_DELAY:
-		v->delay_ns += r->value;
-		break;
 	case UR_FAULT_JITTER:
-		v->delay_ns += ur_fault_part(r->value, draw);
-		break;
 	case UR_FAULT_RATE:
-		v->bits_per_s = r->value;
-		break;
 	case UR_FAULT_SLOW:
-		ur_fault_stand_still(r->value);
-		break;
 	case UR_FAULT_KILL:
-		(void)raise(SIGKILL);
+		ur_fault_pace(r, draw, &v->delay_ns, &v->bits_per_s);
 		break;
 	case UR_FAULT_DROP:
 	case UR_FAULT_LOST_ACK:

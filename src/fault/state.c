@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fault/state.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -56,12 +57,34 @@ void ur_fault_count(struct ur_fault_set *s, uint32_t rule)
 	atomic_fetch_add(&ur_fault_done[s->spec.rule[rule].kind], 1);
 }
 
-void ur_fault_stand_still(uint64_t ns)
+static void stand_still(uint64_t ns)
 {
 	const struct timespec t = { .tv_sec = (time_t)(ns / 1000000000u),
 				    .tv_nsec = (long)(ns % 1000000000u) };
 
 	(void)ur_sys_nanosleep(&t);
+}
+
+/* That part of the value. */
+static uint64_t part(uint64_t value, uint32_t millionths)
+{
+	return value / UR_FAULT_MILLION * millionths +
+	       value % UR_FAULT_MILLION * millionths / UR_FAULT_MILLION;
+}
+
+void ur_fault_pace(const struct ur_fault_rule *r, uint32_t draw,
+		   uint64_t *delay_ns, uint64_t *bits_per_s)
+{
+	if (r->kind == UR_FAULT_DELAY)
+		*delay_ns += r->value;
+	else if (r->kind == UR_FAULT_JITTER)
+		*delay_ns += part(r->value, draw);
+	else if (r->kind == UR_FAULT_RATE)
+		*bits_per_s = r->value;
+	else if (r->kind == UR_FAULT_SLOW)
+		stand_still(r->value);
+	else if (r->kind == UR_FAULT_KILL)
+		(void)raise(SIGKILL);
 }
 
 int ur_fault_call_slow(enum ur_fault_verb verb)

@@ -38,15 +38,12 @@ bool ur_fault_is_due(struct ur_fault_set *s, uint32_t rule, uint32_t stream,
 /* The rule was injected once; for what is no packet and no call. */
 void ur_fault_count(struct ur_fault_set *s, uint32_t rule);
 
-/* What `slow` does to the thread. */
-void ur_fault_stand_still(uint64_t ns);
-
-/* That part of the value, which is given in millionths (jitter). */
-static inline uint64_t ur_fault_part(uint64_t value, uint32_t millionths)
-{
-	return value / UR_FAULT_MILLION * millionths +
-	       value % UR_FAULT_MILLION * millionths / UR_FAULT_MILLION;
-}
+/*
+ * What delay, jitter, rate, slow and kill do to a packet or a piece of a stream, and to
+ * the thread; nothing for rules of other kinds.  `draw`: in millionths, for jitter.
+ */
+void ur_fault_pace(const struct ur_fault_rule *r, uint32_t draw,
+		   uint64_t *delay_ns, uint64_t *bits_per_s);
 
 /* 0, or -errno: this call of the verb is to fail with it. */
 int ur_fault_call_slow(enum ur_fault_verb verb);

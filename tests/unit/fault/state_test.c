@@ -13,15 +13,25 @@
 
 #define CALLS 200u
 
+static uint64_t jitter(uint64_t most_ns, uint32_t draw)
+{
+	const struct ur_fault_rule r = { .kind = UR_FAULT_JITTER,
+					 .value = most_ns };
+	uint64_t delay_ns = 7, bits_per_s = 5;
+
+	ur_fault_pace(&r, draw, &delay_ns, &bits_per_s);
+	assert_int_equal(bits_per_s, 5);
+	return delay_ns - 7;
+}
+
 static void test_a_part_of_less_than_a_millisecond(void **state)
 {
 	(void)state;
-	assert_int_equal(ur_fault_part(100000, 500000), 50000);
-	assert_int_equal(ur_fault_part(100000, 0), 0);
-	assert_int_equal(ur_fault_part(1500000, 500000), 750000);
+	assert_int_equal(jitter(100000, 500000), 50000);
+	assert_int_equal(jitter(100000, 0), 0);
+	assert_int_equal(jitter(1500000, 500000), 750000);
 	/* An hour, which a product of 64 bits has no room for. */
-	assert_int_equal(ur_fault_part(3600000000000000u, 999999),
-			 3599996400000000u);
+	assert_int_equal(jitter(3600000000000000u, 999999), 3599996400000000u);
 }
 
 /* Which of the calls fail after `urnic fault`, which begins a set of its own. */
