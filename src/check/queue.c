@@ -149,7 +149,7 @@ bool urk_queue_none_signaled(const struct urk_queue *q, uint32_t max_wr)
 	return true;
 }
 
-/* Was the function whose buffer it is left meanwhile? */
+/* Has the function with the buffer on its stack returned since the post? */
 static bool check_stack(const struct urk_object *of,
 			const struct urk_request *r, const char *what)
 {
