@@ -31,7 +31,10 @@ struct ur_swqe {
 	uint32_t first_psn;
 	uint32_t last_psn;
 	uint8_t proto_state;
-	uint16_t mtu; /* RC: payload of its packets except the last one */
+	/* RC: payload of its packets except the last one; of `even` ones, which are
+	 * of one length (roce/full.h), the limit. */
+	bool even;
+	uint16_t mtu;
 	union {
 		struct {
 			uint64_t remote_addr;

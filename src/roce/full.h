@@ -38,6 +38,36 @@ static inline bool ur_swqe_is_full(const struct ur_rqp *q,
 	return w->mtu > q->mtu;
 }
 
+/*
+ * The packets of a full SEND or WRITE have one length, if they can: a burst then
+ * holds packets of several messages, while a shorter one can only be its last.
+ * Headers behind the BTH count as payload, and up to three bytes of pad even out
+ * the rest.  _divide: the number of packets of w, which would be n of w->mtu; sets
+ * w->even.  _offset: where the payload of packet i of n begins.
+ */
+uint32_t ur_full_split(struct ur_swqe *w, uint32_t n, uint32_t path_mtu);
+static inline uint32_t ur_full_divide(struct ur_swqe *w, uint32_t n,
+				      uint32_t path_mtu)
+{
+	w->even = false;
+	return n > 1 && w->mtu > path_mtu ? ur_full_split(w, n, path_mtu) : n;
+}
+uint64_t ur_full_carried(const struct ur_swqe *w);
+static inline uint32_t ur_full_offset(const struct ur_swqe *w, uint32_t i,
+				      uint32_t n)
+{
+	if (!w->even || i == 0)
+		return i * w->mtu;
+	return (uint32_t)(ur_full_carried(w) * i / n) -
+	       (ur_swqe_is_write(w) ? UR_RETH_LEN : 0);
+}
+
+/* The smallest payload of a full packet that is not the last of its message. */
+static inline uint32_t ur_full_least(uint32_t path_mtu)
+{
+	return path_mtu / 2;
+}
+
 /* The largest payload that is accepted in a full packet. */
 static inline uint32_t ur_full_most(const struct ur_rqp *q)
 {

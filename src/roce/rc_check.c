@@ -123,6 +123,7 @@ static enum ur_fault check_length(struct ur_rqp *q, struct ur_in *in)
 		op->position & UR_POS_FIRST ? in->hdr.dma_len : q->rsp.dma_len;
 	uint32_t done = op->position & UR_POS_FIRST ? 0 : q->rsp.received;
 	uint32_t most = in->hdr.bth.full ? ur_full_most(q) : q->mtu;
+	uint32_t least = in->hdr.bth.full ? ur_full_least(q->mtu) : q->mtu;
 
 	if ((op->headers & UR_HDR_RETH) && in->hdr.dma_len > UR_MAX_MSG_SIZE)
 		return UR_FAULT_BAD_LENGTH;
@@ -136,8 +137,7 @@ static enum ur_fault check_length(struct ur_rqp *q, struct ur_in *in)
 			       : UR_FAULT_BAD_LENGTH;
 	if (op->kind != UR_OP_SEND && op->kind != UR_OP_WRITE)
 		return UR_FAULT_NONE;
-	if (len > most || (!last && len < q->mtu) ||
-	    (!last && !in->hdr.bth.full && len != q->mtu))
+	if (len > most || (!last && len < least))
 		return UR_FAULT_BAD_LENGTH;
 	if (last && !(op->position & UR_POS_FIRST) && len == 0)
 		return UR_FAULT_BAD_LENGTH;

@@ -17,7 +17,7 @@
 #define IPV6_LEN    40u
 #define UDP_LEN	    8u
 /* The headers of the longest request: BTH, RETH, and immediate data or key. */
-#define HEADERS_LEN (UR_BTH_LEN + 16u + 4u)
+#define HEADERS_LEN (UR_BTH_LEN + UR_RETH_LEN + 4u)
 /* Zeros that make up for the shorter headers of a probe: BTH, AETH and size. */
 #define PADDING	    (HEADERS_LEN - UR_BTH_LEN - 4u - UR_FULL_LEN)
 
@@ -28,6 +28,10 @@
 #define PROBE_NS    100000000u
 /* PROBES_MAX, and copies of them that a network has made. */
 #define ANSWERS_MAX 8u
+
+/* A message of so many packets may get up to so many more, to have equal ones. */
+#define SPLIT_MORE_FROM 16u
+#define SPLIT_MORE	3u
 
 void ur_full_restart(struct ur_rqp *q)
 {
@@ -85,6 +89,41 @@ bool ur_full_may_probe(const struct ur_rqp *q, uint64_t now_ns)
 
 	return !f->size && !f->ended && f->probes < PROBES_MAX && !is_off(q) &&
 	       !is_probed(q->path, now_ns);
+}
+
+/* The bytes of w's packets between BTH and ICRC. */
+uint64_t ur_full_carried(const struct ur_swqe *w)
+{
+	bool tail = w->opcode == UR_WR_SEND_IMM ||
+		    w->opcode == UR_WR_SEND_INV ||
+		    w->opcode == UR_WR_RDMA_WRITE_IMM;
+
+	return (uint64_t)w->length + (ur_swqe_is_write(w) ? UR_RETH_LEN : 0) +
+	       (tail ? 4 : 0);
+}
+
+/* Are the lengths of n equal parts of it the same with pad?  They differ by one. */
+static bool divides(uint64_t carried, uint64_t n)
+{
+	return (carried / n) % 4 || carried % n == 0;
+}
+
+uint32_t ur_full_split(struct ur_swqe *w, uint32_t n, uint32_t path_mtu)
+{
+	uint64_t carried = ur_full_carried(w);
+	uint64_t from = (carried + w->mtu - 1) / w->mtu;
+	uint64_t to = from + (from < SPLIT_MORE_FROM ? 0 : SPLIT_MORE);
+
+	if (ur_swqe_is_read(w))
+		return n;
+	for (uint64_t k = from; k <= to; k++) {
+		if (divides(carried, k) &&
+		    carried / k >= ur_full_least(path_mtu) + UR_RETH_LEN) {
+			w->even = true;
+			return (uint32_t)k;
+		}
+	}
+	return n;
 }
 
 static enum ur_emit emit(struct ur_rqp *q, struct ur_burst *t, uint32_t psn,

@@ -170,8 +170,9 @@ static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
 {
 	uint32_t i = (psn - w->first_psn) & UR_PSN_MASK;
 	uint32_t n = ((w->last_psn - w->first_psn) & UR_PSN_MASK) + 1;
-	uint32_t off = i * w->mtu;
-	uint32_t len = w->length - off < w->mtu ? w->length - off : w->mtu;
+	uint32_t off = ur_full_offset(w, i, n);
+	uint32_t end = i == n - 1 ? w->length : ur_full_offset(w, i + 1, n);
+	uint32_t len = end - off;
 	bool again = ur_psn_diff(psn, q->req.end) < 0;
 	struct ur_hdr h = { .bth.psn = psn,
 			    .bth.selective = alone && ur_rc_is_selective(q),
@@ -452,8 +453,10 @@ static bool window_open(struct ur_rqp *q, const struct ur_swqe *w)
 
 static void assign_psns(struct ur_rqp *q, struct ur_swqe *w)
 {
+	uint32_t n = ur_full_divide(w, ur_swqe_pkts(w, w->mtu), q->mtu);
+
 	w->first_psn = q->req.psn;
-	w->last_psn = ur_psn_add(q->req.psn, ur_swqe_pkts(w, w->mtu) - 1);
+	w->last_psn = ur_psn_add(q->req.psn, n - 1);
 	q->req.fresh++;
 }
 

@@ -67,11 +67,9 @@ static void put_raw32(struct ur_wr *w, uint32_t v)
 		memcpy(p, &v, sizeof(v));
 }
 
-#define RETH_LEN 16u
-
 static void get_reth(struct ur_rd *r, struct ur_hdr *h)
 {
-	const uint8_t *p = ur_rd_bytes(r, RETH_LEN);
+	const uint8_t *p = ur_rd_bytes(r, UR_RETH_LEN);
 
 	if (!p)
 		return;
@@ -132,7 +130,7 @@ static void get_extended(struct ur_rd *r, struct ur_hdr *h, unsigned int set)
 
 static void put_reth(struct ur_wr *w, const struct ur_hdr *h)
 {
-	uint8_t *p = ur_wr_bytes(w, RETH_LEN);
+	uint8_t *p = ur_wr_bytes(w, UR_RETH_LEN);
 
 	if (!p)
 		return;

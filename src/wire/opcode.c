@@ -23,7 +23,7 @@
 #define IF(set, bit, len) (((set) & (bit)) ? (len) : 0u)
 
 #define HDR_LEN(set)                                                           \
-	(UR_BTH_LEN + IF(set, DETH, 8u) + IF(set, RETH, 16u) +                 \
+	(UR_BTH_LEN + IF(set, DETH, 8u) + IF(set, RETH, UR_RETH_LEN) +         \
 	 IF(set, ATOMIC, 28u) + IF(set, AETH, 4u) + IF(set, ATOMICACK, 8u) +   \
 	 IF(set, IMM, 4u) + IF(set, IETH, 4u) + IF(set, XRCETH, 4u) +          \
 	 IF(set, FETH, 4u) + IF(set, DCETH, 24u))

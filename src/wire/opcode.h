@@ -55,6 +55,7 @@ enum ur_op_kind {
 #define UR_HDR_DCETH	 0x200u /* 24 */
 
 #define UR_BTH_LEN  12u
+#define UR_RETH_LEN 16u
 #define UR_ICRC_LEN 4u
 /* The longest: BTH, DCETH and AtomicETH */
 #define UR_HDR_MAX  64u

@@ -95,9 +95,9 @@ static void a_message_after_the_answer_is_full(void **state)
 	fix_post(f, UR_WR_SEND, 2, FULL, 0);
 	fix_post(f, UR_WR_SEND, 3, 256, 0);
 	assert_int_equal(fix_run(f), 5);
-	expect_packet(f, 0, UR_RC_SEND_FIRST, SQ_PSN + 4, FULL, true);
-	expect_packet(f, 1, UR_RC_SEND_MIDDLE, SQ_PSN + 5, FULL, true);
-	expect_packet(f, 2, UR_RC_SEND_LAST, SQ_PSN + 6, 128, true);
+	expect_packet(f, 0, UR_RC_SEND_FIRST, SQ_PSN + 4, 333, true);
+	expect_packet(f, 1, UR_RC_SEND_MIDDLE, SQ_PSN + 5, 333, true);
+	expect_packet(f, 2, UR_RC_SEND_LAST, SQ_PSN + 6, 334, true);
 	expect_packet(f, 3, UR_RC_SEND_ONLY, SQ_PSN + 7, FULL, true);
 	expect_packet(f, 4, UR_RC_SEND_ONLY, SQ_PSN + 8, 256, false);
 	urnic_ack(f, SQ_PSN + 8);
@@ -105,6 +105,47 @@ static void a_message_after_the_answer_is_full(void **state)
 	for (uint32_t i = 1; i <= 3; i++)
 		expect_cqe(f, i, UR_WC_SUCCESS);
 	assert_false(ur_roce_is_under_way(&f->qp));
+}
+
+/*
+ * Messages whose packets are of one length leave in one burst: FIRST of a WRITE has
+ * as much less payload as its RETH takes, LAST with immediate data 4 bytes less.
+ * 404 and 405 bytes cannot be padded to one length.
+ */
+static void packets_of_messages_are_equal(void **state)
+{
+	static const struct {
+		uint8_t op;
+		uint32_t len, part[3];
+	} m[] = {
+		{ UR_WR_RDMA_WRITE, 1200, { 389, 405, 406 } },
+		{ UR_WR_RDMA_WRITE, 1208, { 392, 408, 408 } },
+		{ UR_WR_RDMA_WRITE_IMM, 1199, { 390, 406, 403 } },
+		{ UR_WR_SEND, 1218, { 406, 406, 406 } },
+		{ UR_WR_SEND_IMM, 1213, { 405, 406, 402 } },
+		{ UR_WR_SEND, 1213, { FULL, FULL, 341 } },
+	};
+	static struct ur_burst t;
+	uint32_t n = sizeof(m) / sizeof(m[0]);
+	struct fix *f = *state;
+
+	agree(f);
+	urnic_ack(f, SQ_PSN + 3);
+	expect_cqe(f, 101, UR_WC_SUCCESS);
+	for (uint32_t i = 0; i < n; i++)
+		fix_post_quiet(f, m[i].op, i, m[i].len, 0);
+	assert_true(ur_roce_output(f->lane.roce, &t, f->now_ns));
+	assert_int_equal(t.npkts, 3 * (n - 1));
+	assert_int_equal(t.bytes, t.npkts * t.pkt_len);
+	fix_run(f);
+	fix_sleep(f, 250 * MS);
+	assert_true(f->nout >= 3 * n);
+	for (uint32_t i = 0; i < f->nout; i++) {
+		uint32_t at = f->out[i].h.bth.psn - SQ_PSN - 4;
+
+		assert_true(at < 3 * n);
+		assert_int_equal(f->out[i].len, m[at / 3].part[at % 3]);
+	}
 }
 
 static void others_get_no_probe(void **state)
@@ -301,7 +342,7 @@ static void lost_packets_keep_their_size(void **state)
 	urnic_range(f, SQ_PSN + 3, 2, 2);
 	assert_int_equal(fix_run(f), 2);
 	expect_packet(f, 0, UR_RC_SEND_LAST, SQ_PSN + 3, 88, false);
-	expect_packet(f, 1, UR_RC_SEND_FIRST, SQ_PSN + 4, FULL, true);
+	expect_packet(f, 1, UR_RC_SEND_FIRST, SQ_PSN + 4, 333, true);
 	assert_true(f->out[1].h.bth.selective);
 	/* Everything again. */
 	fix_sleep(f, 250 * MS);
@@ -309,7 +350,7 @@ static void lost_packets_keep_their_size(void **state)
 	for (uint32_t i = 0; i < f->nout; i++) {
 		uint32_t at = f->out[i].h.bth.psn - SQ_PSN;
 		static const uint32_t len[] = {
-			0, 256, 256, 88, 436, 436, 128
+			0, 256, 256, 88, 333, 333, 334
 		};
 
 		assert_true(at >= 3 && at <= 6);
@@ -461,9 +502,12 @@ static void refused_packet_size(void **state)
 		uint8_t opcode;
 		uint32_t len;
 	} wrong[] = {
-		{ UR_RC_SEND_FIRST, MTU - 1 },	 { UR_RC_SEND_FIRST, 0 },
-		{ UR_RC_SEND_FIRST, FULL + 1 },	 { UR_RC_SEND_ONLY, FULL + 1 },
-		{ UR_RC_WRITE_FIRST, FULL + 4 }, { UR_RC_WRITE_FIRST, MTU - 4 },
+		{ UR_RC_SEND_FIRST, MTU / 2 - 1 },
+		{ UR_RC_SEND_FIRST, 0 },
+		{ UR_RC_SEND_FIRST, FULL + 1 },
+		{ UR_RC_SEND_ONLY, FULL + 1 },
+		{ UR_RC_WRITE_FIRST, FULL + 4 },
+		{ UR_RC_WRITE_FIRST, MTU / 2 - 4 },
 	};
 
 	(void)state;
@@ -492,7 +536,7 @@ static void a_smaller_interface_ends_it(void **state)
 	f->lane.fragmented++;
 	urnic_range(f, SQ_PSN + 4, 1, 2);
 	assert_int_equal(fix_run(f), 1);
-	expect_packet(f, 0, UR_RC_SEND_FIRST, SQ_PSN + 4, FULL, true);
+	expect_packet(f, 0, UR_RC_SEND_FIRST, SQ_PSN + 4, 333, true);
 	fix_post(f, UR_WR_SEND, 103, 1000, 0);
 	assert_int_equal(fix_run(f), 4);
 	expect_packet(f, 0, UR_RC_SEND_FIRST, SQ_PSN + 7, MTU, false);
@@ -609,7 +653,7 @@ static void another_path_needs_an_agreement(void **state)
 /* A packet without the bit of a urnic does not change messages in flight. */
 static void what_is_full_says_so(void **state)
 {
-	static const uint32_t len[] = { FULL, FULL, 128, 0 };
+	static const uint32_t len[] = { 333, 333, 334, 0 };
 	struct fix *f = *state;
 
 	agree(f);
@@ -699,6 +743,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(a_message_after_the_answer_is_full),
+		T(packets_of_messages_are_equal),
 		T(others_get_no_probe),
 		T(no_probe_without_room),
 		T(a_lost_probe_is_repeated_twice),
