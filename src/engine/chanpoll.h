@@ -32,7 +32,7 @@ struct ur_chanpoll {
 	/* A poll has ended since the last ur_chanpoll_take(); read without the
 	 * lock. */
 	_Atomic bool fired;
-	uint32_t idle;	       /* wakeups without an event in a row */
+	uint32_t idle; /* wakeups without an event, above those with one */
 	uint64_t off_until_ns; /* until then the helper does the work */
 	uint64_t came_ns;      /* when the helper last saw that programs came */
 	uint64_t look_ns;      /* when it looks next … */

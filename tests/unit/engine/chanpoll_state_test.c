@@ -26,8 +26,9 @@ static void test_helper_takes_idle_packets(void **state)
 	do {
 		arm_polled(p);
 		set_armed(&p->cq, UR_CQ_ARMED_SOLICITED);
+		/* Arming for the program's habit has brought an event. */
 		ur_lane_lock(l);
-		l->chan.idle = 1;
+		l->chan.idle = 7;
 		ur_lane_unlock(l);
 		pair_post_write(p, 0, 8);
 		sleep_by_poll(p);
@@ -41,6 +42,27 @@ static void test_helper_takes_idle_packets(void **state)
 	arm_cq(p, &p->cq);
 	pair_post_write(p, 0, 8);
 	sleep_until_done(p);
+}
+
+/* As many with as without a completion: the program goes on to do the work. */
+static void test_some_packets_are_idle(void **state)
+{
+	struct pair *p = *state;
+	struct ur_lane *l = p->qa.lane;
+
+	for (uint32_t i = 0; i < 80; i++) {
+		arm_polled(p);
+		if (i % 4 < 2)
+			set_armed(&p->cq, UR_CQ_ARMED_SOLICITED);
+		pair_post_write(p, 0, 8);
+		sleep_by_poll(p);
+		empty_cq(p);
+		take_rest(p);
+		pair_drain(p);
+	}
+	ur_lane_lock(l);
+	assert_false(l->chan.off_until_ns);
+	ur_lane_unlock(l);
 }
 
 /* The program does not call us: the helper places what comes. */
@@ -419,6 +441,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_helper_takes_idle_packets),
+		TEST(test_some_packets_are_idle),
 		TEST(test_program_stays_away),
 		TEST(test_not_for_these),
 		TEST(test_channels_of_a_lane),
