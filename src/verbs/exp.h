@@ -13,6 +13,8 @@
 #include <infiniband/verbs_exp.h>
 #include <stdbool.h>
 
+#include "core/types.h"
+
 struct urv_context;
 struct urv_qp;
 
@@ -39,6 +41,12 @@ int urv_exp_poll_cq(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc,
 
 int urv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr,
 		      struct ibv_exp_send_wr **bad_wr);
+/* Inline receive: data is in the buffers of a receive before its completion, whatever
+ * its length, so the size granted is the one asked for, up to the one reported. */
+static inline uint32_t urv_exp_inline_recv(uint32_t asked)
+{
+	return asked < UR_MAX_INLINE ? asked : UR_MAX_INLINE;
+}
 /* Extended atomics: the largest operand of the device, in bytes.  _stage: 0 or
  * positive errno. */
 uint32_t urv_exp_max_atomic_arg(const struct urv_context *c);

@@ -141,7 +141,7 @@ struct ibv_exp_dct *urv_exp_create_dct(struct ibv_context *context,
 	pthread_cond_init(&dct->ibv.cond, NULL);
 	ur_list_add_tail(&c->dcts, &dct->node);
 	urv_object_add(&dct->entry, URV_DCT, &dct->ibv);
-	attr->inline_size = 0; /* granted: none, as of queue pairs */
+	attr->inline_size = urv_exp_inline_recv(attr->inline_size);
 	return &dct->ibv;
 }
 

@@ -78,6 +78,7 @@ static void fill_raw(struct ibv_exp_device_attr *a,
 	(IBV_EXP_DEVICE_ATTR_WITH_TIMESTAMP_MASK |                             \
 	 IBV_EXP_DEVICE_ATTR_WITH_HCA_CORE_CLOCK |                             \
 	 IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | IBV_EXP_DEVICE_ATTR_ODP |         \
+	 IBV_EXP_DEVICE_ATTR_INLINE_RECV_SZ |                                  \
 	 IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS |                                 \
 	 IBV_EXP_DEVICE_ATTR_MASKED_ATOMICS | IBV_EXP_DEVICE_ATTR_UMR |        \
 	 IBV_EXP_DEVICE_ATTR_CALC_CAP)
@@ -173,6 +174,8 @@ int urv_exp_query_device(struct ibv_context *context,
 			in.orig_attr.device_cap_flags | EXP_CAPS |
 			(iwarp ? 0 : IBV_EXP_DEVICE_DC_TRANSPORT);
 	fill_dc(a, want);
+	if (want & IBV_EXP_DEVICE_ATTR_INLINE_RECV_SZ)
+		a->inline_recv_sz = UR_MAX_INLINE;
 	if (want & IBV_EXP_DEVICE_ATTR_CALC_CAP)
 		a->calc_cap = calc_caps;
 	if (want & IBV_EXP_DEVICE_ATTR_ODP)

@@ -101,6 +101,12 @@ static void make_room(const struct urv_context *c, struct ibv_qp_cap *cap,
 		cap->max_recv_wr = twice(c, cap->max_recv_wr);
 }
 
+static bool has_receives(enum ibv_qp_type type)
+{
+	return type != IBV_QPT_XRC_SEND &&
+	       type != (enum ibv_qp_type)IBV_EXP_QPT_DC_INI;
+}
+
 struct ibv_qp *urv_exp_create_qp(struct ibv_context *context,
 				 struct ibv_exp_qp_init_attr *attr)
 {
@@ -140,9 +146,11 @@ struct ibv_qp *urv_exp_create_qp(struct ibv_context *context,
 		return urv_null(rc);
 	}
 	attr->cap = ex.cap;
-	/* Granted: none.  Data is in the buffers before the completion. */
 	if (attr->comp_mask & IBV_EXP_QP_INIT_ATTR_INL_RECV)
-		attr->max_inl_recv = 0;
+		attr->max_inl_recv =
+			has_receives(attr->qp_type)
+				? urv_exp_inline_recv(attr->max_inl_recv)
+				: 0;
 	return qp;
 }
 

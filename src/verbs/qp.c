@@ -401,8 +401,9 @@ int urv_modify_qp(struct ibv_qp *ibqp, const struct ibv_qp_attr *attr,
 	if (rc)
 		return urv_errno(rc);
 	c = urv_context(ibqp->context);
+	/* RoCE refuses a change of capabilities by its table of states. */
 	if ((mask & ~(uint32_t)MODIFY_MASK) ||
-	    ((mask & IBV_QP_RATE_LIMIT) && urv_is_iwarp(c)))
+	    ((mask & (IBV_QP_RATE_LIMIT | IBV_QP_CAP)) && urv_is_iwarp(c)))
 		return urv_errno(-EOPNOTSUPP);
 	urv_qp_attr_from_ibv(&in, attr, mask);
 	if (dc_key) {

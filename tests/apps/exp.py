@@ -87,6 +87,8 @@ CASES += [Case(f'{way}-dc-{mode}', dc(way, mode))
 CASES.append(Case('urnic0-dc-events', dc('urnic0', 'send', '-F')))
 CASES += [Case(f'{way}-{name}', by_number(way, f'exp_{name}'))
           for way in ROCE for name in ('flags', 'xrc')]
+CASES.append(Case('urniw0-flags', lambda env: pair(env, 'urniw0', 'exp_flags',
+                                                   ['-M', 'iwarp'])))
 CASES += [Case(f'{way}-edges-{mode}', edges(way, mode))
           for way in ROCE for mode in EDGES]
 # A receiver in the error state does not repeat its NAK, so no stale key here.

@@ -125,7 +125,7 @@ static void make_target(void)
 	struct ibv_exp_arm_attr arm = { .comp_mask = 0 };
 
 	dct = ibv_exp_create_dct(dev.ctx, &attr);
-	VT_TRUE(dct);
+	VT_TRUE(dct && attr.inline_size == 32); /* granted */
 	VT_TRUE(!ibv_exp_query_dct(dct, &got));
 	VT_TRUE(got.dc_key == DC_KEY && got.port == args.ib_port &&
 		got.access_flags == attr.access_flags &&

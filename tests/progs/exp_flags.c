@@ -3,7 +3,10 @@
  * Every call, opcode and flag of the experimental verbs that works between two
  * processes on RC, several times, with the data compared.  Also run with loss.
  *
- *	exp_flags -p PORT [-n ROUNDS] [HOST]
+ *	exp_flags -p PORT [-n ROUNDS] [-M iwarp] [HOST]
+ *
+ * On iWARP librdmacm connects the queue pairs.  Functions whose names begin with
+ * "roce_" have what iWARP lacks (tests/conformance/exp).
  */
 #include <endian.h>
 #include <errno.h>
@@ -12,12 +15,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exp_calc.h"
+#include "exp_cm.h"
+#include "exp_iwarp.h"
 #include "vt.h"
 
-#define PART  16384u	 /* several packets */
-#define WORDS (6 * PART) /* where the words of atomics are */
-#define SIZE  (8 * PART)
-#define BASE  0x40000u /* first address of a key */
+#define PART	    16384u     /* several packets */
+#define WORDS	    (6 * PART) /* where the words of atomics are */
+#define SIZE	    (8 * PART)
+#define BASE	    0x40000u /* first address of a key */
+#define INLINE_RECV 64u
 #define RIGHTS                                                                 \
 	(IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE |            \
 	 IBV_EXP_ACCESS_REMOTE_READ | IBV_EXP_ACCESS_REMOTE_ATOMIC)
@@ -41,6 +48,9 @@ static struct ibv_mr *mr, *key;
 static struct ibv_mw *one, *two;
 static struct ibv_exp_mkey_list_container *container;
 static struct keys peer;
+static struct exp_cm
+	cm; /* on iWARP, with the connections of both queue pairs */
+static struct rdma_cm_id *id[2];
 
 static void must(int rc, const char *what)
 {
@@ -56,19 +66,27 @@ static uint8_t *at(size_t offset)
 
 /* ---- objects ---- */
 
+static bool iwarp(void)
+{
+	return dev.ctx->device->transport_type == IBV_TRANSPORT_IWARP;
+}
+
+#define ROCE_FIELDS                                                            \
+	(IBV_EXP_DEVICE_ATTR_TSO_CAPS | IBV_EXP_DEVICE_ATTR_PACKET_PACING_CAPS)
+#define FIELDS                                                                 \
+	(IBV_EXP_DEVICE_ATTR_CALC_CAP |                                        \
+	 IBV_EXP_DEVICE_ATTR_WITH_TIMESTAMP_MASK |                             \
+	 IBV_EXP_DEVICE_ATTR_WITH_HCA_CORE_CLOCK |                             \
+	 IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS |                                   \
+	 IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS | IBV_EXP_DEVICE_ATTR_UMR |       \
+	 IBV_EXP_DEVICE_ATTR_ODP | IBV_EXP_DEVICE_ATTR_MASKED_ATOMICS |        \
+	 IBV_EXP_DEVICE_ATTR_INLINE_RECV_SZ)
+
 static void query(void)
 {
+	const uint32_t fields = iwarp() ? FIELDS : FIELDS | ROCE_FIELDS;
 	struct ibv_exp_device_attr a = {
-		.comp_mask = IBV_EXP_DEVICE_ATTR_CALC_CAP |
-			     IBV_EXP_DEVICE_ATTR_WITH_TIMESTAMP_MASK |
-			     IBV_EXP_DEVICE_ATTR_WITH_HCA_CORE_CLOCK |
-			     IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS |
-			     IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS |
-			     IBV_EXP_DEVICE_ATTR_UMR | IBV_EXP_DEVICE_ATTR_ODP |
-			     IBV_EXP_DEVICE_ATTR_MASKED_ATOMICS |
-			     IBV_EXP_DEVICE_ATTR_TSO_CAPS |
-			     IBV_EXP_DEVICE_ATTR_PACKET_PACING_CAPS |
-			     IBV_EXP_DEVICE_ATTR_COMP_MASK_2,
+		.comp_mask = fields | IBV_EXP_DEVICE_ATTR_COMP_MASK_2,
 	};
 	const uint64_t caps =
 		IBV_EXP_DEVICE_EXT_ATOMICS | IBV_EXP_DEVICE_NOP |
@@ -78,6 +96,8 @@ static void query(void)
 		IBV_EXP_DEVICE_MR_ALLOCATE;
 
 	must(ibv_exp_query_device(dev.ctx, &a), "query_device");
+	VT_TRUE(a.comp_mask == fields);
+	VT_TRUE(a.inline_recv_sz >= (int)INLINE_RECV);
 	VT_TRUE(a.exp_atomic_cap == IBV_EXP_ATOMIC_HCA);
 	VT_TRUE((a.exp_device_cap_flags & caps) == caps);
 	VT_TRUE(a.odp_caps.general_odp_caps & IBV_EXP_ODP_SUPPORT);
@@ -157,7 +177,7 @@ static struct ibv_qp *create_qp(struct ibv_cq *recv_cq, uint32_t flags)
 			     IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG,
 		.pd = dev.pd,
 		.exp_create_flags = flags,
-		.max_inl_recv = 64,
+		.max_inl_recv = INLINE_RECV,
 		.qpg = { .qpg_type = IBV_EXP_QPG_NONE },
 		.max_atomic_arg = 8,
 		.max_inl_send_klms = 4,
@@ -167,7 +187,7 @@ static struct ibv_qp *create_qp(struct ibv_cq *recv_cq, uint32_t flags)
 	if (flags & IBV_EXP_QP_CREATE_UMR)
 		init.comp_mask |= IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS;
 	new = ibv_exp_create_qp(dev.ctx, &init);
-	VT_TRUE(new &&init.max_inl_recv == 0);
+	VT_TRUE(new &&init.max_inl_recv == INLINE_RECV);
 	return new;
 }
 
@@ -237,7 +257,7 @@ static void to_rts(struct ibv_qp *q, const struct vt_addr *mine,
 	must(ibv_exp_modify_qp(q, &a, IBV_EXP_QP_RATE_LIMIT), "rate");
 }
 
-static void connect_all(void)
+static void roce_connect(void)
 {
 	struct ibv_qp *both[2] = { qp, managed };
 	struct vt_addr mine, theirs;
@@ -248,6 +268,39 @@ static void connect_all(void)
 		to_rtr(both[i], &theirs);
 		to_rts(both[i], &mine, &theirs);
 	}
+}
+
+/* The first connection has the device. */
+static void iwarp_open(void)
+{
+	id[0] = exp_cm_id(&cm, args.host, fd);
+	dev.ctx = id[0]->verbs;
+	dev.pd = ibv_alloc_pd(dev.ctx);
+	VT_TRUE(dev.pd && iwarp());
+}
+
+static void iwarp_connect(void)
+{
+	struct ibv_exp_qp_attr a = { .qp_access_flags = (int)RIGHTS };
+
+	id[0]->qp = qp;
+	exp_cm_connect(id[0], args.host);
+	id[1] = exp_cm_id(&cm, args.host, fd);
+	id[1]->qp = managed;
+	exp_cm_connect(id[1], args.host);
+	must(ibv_exp_modify_qp(qp, &a, IBV_EXP_QP_ACCESS_FLAGS), "rights");
+	iwarp_attributes(qp);
+	iwarp_lacks_fields(dev.ctx);
+	iwarp_lacks_types(dev.ctx, dev.pd, cq);
+	iwarp_lacks_requests(qp);
+}
+
+static void connect_all(void)
+{
+	if (iwarp())
+		iwarp_connect();
+	else
+		roce_connect();
 	vt_barrier(fd);
 }
 
@@ -391,6 +444,40 @@ static void invalidate(enum ibv_exp_wr_opcode opcode)
 	expect(IBV_EXP_WC_UMR, 0);
 }
 
+/* Messages up to the size of inline receives, and one that is longer: all data is in
+ * the buffer when the completion is polled, and nothing behind it is written. */
+static const uint32_t short_sizes[] = { 0, 1, INLINE_RECV - 1, INLINE_RECV,
+					INLINE_RECV + 1 };
+#define SHORT_SIZES (sizeof(short_sizes) / sizeof(short_sizes[0]))
+
+static void receive_short(uint64_t seed)
+{
+	for (size_t i = 0; i < SHORT_SIZES; i++)
+		vt_recv(qp, mr, 4 * PART + 128 * i, 128, 0);
+	memset(at(4 * PART), 0xee, 128 * SHORT_SIZES);
+	vt_barrier(fd);
+	for (size_t i = 0; i < SHORT_SIZES; i++) {
+		const uint8_t *in = at(4 * PART + 128 * i);
+
+		VT_TRUE(expect(IBV_EXP_WC_RECV, 0).byte_len == short_sizes[i]);
+		VT_TRUE(vt_check(in, short_sizes[i], seed + i));
+		for (uint32_t k = short_sizes[i]; k < 128; k++)
+			VT_TRUE(in[k] == 0xee);
+	}
+}
+
+static void send_short(uint64_t seed)
+{
+	vt_barrier(fd);
+	for (size_t i = 0; i < SHORT_SIZES; i++) {
+		struct ibv_sge sge = piece(4 * PART + 128 * i, short_sizes[i]);
+
+		vt_fill(at(4 * PART + 128 * i), short_sizes[i], seed + i);
+		post(qp, request(IBV_EXP_WR_SEND, &sge));
+		expect(IBV_EXP_WC_SEND, 0);
+	}
+}
+
 static void serve(uint64_t seed)
 {
 	const uint64_t words[4] = { seed, 7, 0, seed };
@@ -411,8 +498,11 @@ static void serve(uint64_t seed)
 	expect(IBV_EXP_WC_RECV_RDMA_WITH_IMM, IBV_EXP_WC_WITH_IMM);
 	VT_TRUE(vt_check(at(2 * PART), PART, seed + 4));
 	VT_TRUE(vt_check(at(0), 2 * PART, seed + 3));
-	VT_TRUE(expect(IBV_EXP_WC_RECV, IBV_EXP_WC_WITH_IMM).imm_data ==
-		(uint32_t)seed);
+	if (iwarp())
+		expect(IBV_EXP_WC_RECV, 0);
+	else
+		VT_TRUE(expect(IBV_EXP_WC_RECV, IBV_EXP_WC_WITH_IMM).imm_data ==
+			(uint32_t)seed);
 	VT_TRUE(expect(IBV_EXP_WC_RECV, IBV_EXP_WC_WITH_INV).imm_data ==
 		two->rkey);
 	vt_barrier(fd);
@@ -504,6 +594,12 @@ static void by_lists(uint64_t seed)
 	VT_TRUE(vt_check(data + PART, PART, seed + 2));
 }
 
+static void roce_immediate(struct ibv_exp_send_wr *wr, uint64_t seed)
+{
+	wr->exp_opcode = IBV_EXP_WR_SEND_WITH_IMM;
+	wr->ex.imm_data = (uint32_t)seed;
+}
+
 static void drive(uint64_t seed)
 {
 	struct ibv_sge sge = piece(0, PART);
@@ -519,8 +615,9 @@ static void drive(uint64_t seed)
 	wr.exp_send_flags |= IBV_EXP_SEND_SOLICITED;
 	post(qp, wr);
 	expect(IBV_EXP_WC_RDMA_WRITE, 0);
-	wr = request(IBV_EXP_WR_SEND_WITH_IMM, &sge);
-	wr.ex.imm_data = (uint32_t)seed;
+	wr = request(IBV_EXP_WR_SEND, &sge);
+	if (!iwarp())
+		roce_immediate(&wr, seed);
 	post(qp, wr);
 	expect(IBV_EXP_WC_SEND, 0);
 	atomics(seed);
@@ -537,33 +634,6 @@ static void drive(uint64_t seed)
 }
 
 /* ---- tasks ---- */
-
-static const enum ibv_exp_calc_op ops[] = {
-	IBV_EXP_CALC_OP_ADD,
-	IBV_EXP_CALC_OP_BAND,
-	IBV_EXP_CALC_OP_BXOR,
-	IBV_EXP_CALC_OP_BOR,
-};
-static const enum ibv_exp_calc_data_type types[] = {
-	IBV_EXP_CALC_DATA_TYPE_INT,
-	IBV_EXP_CALC_DATA_TYPE_UINT,
-	IBV_EXP_CALC_DATA_TYPE_FLOAT,
-};
-
-/* Of a sum the operand that is 0 adds nothing, in each type. */
-static uint64_t calculated(enum ibv_exp_calc_op op, uint64_t a, uint64_t b)
-{
-	switch ((int)op) {
-	case IBV_EXP_CALC_OP_BAND:
-		return a & b;
-	case IBV_EXP_CALC_OP_BXOR:
-		return a ^ b;
-	case IBV_EXP_CALC_OP_BOR:
-		return a | b;
-	default:
-		return a;
-	}
-}
 
 static void operand(uint32_t number, uint64_t value)
 {
@@ -638,7 +708,7 @@ static void run_tasks(uint32_t i)
 		VT_FAIL("%#lx by operation %u", be64toh(got), ops[i % 4]);
 }
 
-/* All that was posted has been executed: to SQD and back, with the event. */
+/* All that was posted has been executed: to SQD, with the event, and on RoCE back. */
 static void drain(void)
 {
 	struct ibv_exp_qp_attr a = { .qp_state = IBV_QPS_SQD,
@@ -654,7 +724,8 @@ static void drain(void)
 	} while (e.event_type == IBV_EVENT_COMM_EST);
 	VT_TRUE(e.event_type == IBV_EVENT_SQ_DRAINED && e.element.qp == qp);
 	a.qp_state = IBV_QPS_RTS;
-	must(ibv_exp_modify_qp(qp, &a, IBV_EXP_QP_STATE), "RTS");
+	if (!iwarp())
+		must(ibv_exp_modify_qp(qp, &a, IBV_EXP_QP_STATE), "RTS");
 }
 
 static void close_all(void)
@@ -669,13 +740,26 @@ static void close_all(void)
 	must(ibv_dereg_mr(mr), "MR");
 	must(ibv_destroy_cq(arrived), "CQ");
 	must(ibv_destroy_cq(cq), "CQ");
-	vt_dev_close(&dev);
+	if (!iwarp()) {
+		vt_dev_close(&dev);
+		return;
+	}
+	must(ibv_dealloc_pd(dev.pd), "PD");
+	for (int i = 0; i < 2; i++) {
+		id[i]->qp = NULL;
+		VT_TRUE(rdma_destroy_id(id[i]) == 0);
+	}
+	exp_cm_end(&cm);
 }
 
 int main(int argc, char **argv)
 {
 	vt_args(&args, argc, argv);
-	vt_dev_open(&dev, args.gid_index);
+	fd = vt_connect(args.host, args.port);
+	if (args.mode)
+		iwarp_open();
+	else
+		vt_dev_open(&dev, args.gid_index);
 	query();
 	create_cqs();
 	create_memory();
@@ -684,17 +768,21 @@ int main(int argc, char **argv)
 	managed = create_qp(arrived, IBV_EXP_QP_CREATE_CROSS_CHANNEL |
 					     IBV_EXP_QP_CREATE_MANAGED_SEND |
 					     IBV_EXP_QP_CREATE_MANAGED_RECV);
-	fd = vt_connect(args.host, args.port);
 	connect_all();
 	for (uint32_t i = 0; i < (uint32_t)args.n; i++) {
 		uint64_t seed = 0x1234560000ull + 16 * i;
 
-		if (args.host)
+		if (args.host) {
 			drive(seed);
-		else
+			send_short(seed);
+		} else {
 			serve(seed);
+			receive_short(seed);
+		}
 		run_tasks(i);
-		drain();
+		/* On iWARP that closes the connection. */
+		if (!iwarp() || (i + 1 == (uint32_t)args.n && args.host))
+			drain();
 	}
 	close_all();
 	printf("%ld rounds\n", args.n);

@@ -11,11 +11,11 @@
  */
 #include <errno.h>
 #include <infiniband/verbs_exp.h>
-#include <rdma/rdma_cma.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "exp_cm.h"
 #include "vt.h"
 
 #define PIECES 4
@@ -31,7 +31,8 @@ static const struct {
 } column[BLOCKS] = { { 24, 100, 40 }, { 48, 120, 400000 } };
 
 static struct vt_args args = { .n = 20, .gid_index = -1, .mode = "data" };
-static struct rdma_cm_id *listener, *id[CONNS];
+static struct exp_cm cm;
+static struct rdma_cm_id *id[CONNS];
 static int conns = 1;
 static struct ibv_pd *pd;
 static struct ibv_cq *cq;
@@ -134,63 +135,20 @@ static void create_qp(struct rdma_cm_id *i)
 		.exp_create_flags = IBV_EXP_QP_CREATE_UMR,
 		.max_inl_send_klms = BLOCKS,
 	};
-	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT };
-	int mask;
 
 	i->qp = ibv_exp_create_qp(i->verbs, &attr);
 	VT_TRUE(i->qp);
-	VT_TRUE(rdma_init_qp_attr(i, &init, &mask) == 0);
-	must(ibv_modify_qp(i->qp, &init, mask), "INIT");
 }
 
-/* ---- connections ---- */
-
-static const struct rdma_conn_param param = { .responder_resources = 4,
-					      .initiator_depth = 4,
-					      .retry_count = 7,
-					      .rnr_retry_count = 7 };
-
-static void serve(void)
+static void connect_all(void)
 {
-	struct sockaddr_in any = { .sin_family = AF_INET };
-	struct rdma_conn_param p = param;
-	int port, none;
-
-	VT_TRUE(rdma_create_id(NULL, &listener, NULL, RDMA_PS_TCP) == 0);
-	VT_TRUE(rdma_bind_addr(listener, (struct sockaddr *)&any) == 0);
-	VT_TRUE(rdma_listen(listener, CONNS) == 0);
-	port = ntohs(rdma_get_src_port(listener));
-	vt_swap(fd, &port, &none, sizeof(port));
 	for (int i = 0; i < conns; i++) {
-		VT_TRUE(rdma_get_request(listener, &id[i]) == 0);
+		id[i] = exp_cm_id(&cm, args.host, fd);
 		if (i == 0)
 			create_objects();
 		create_qp(id[i]);
-		VT_TRUE(rdma_accept(id[i], &p) == 0);
+		exp_cm_connect(id[i], args.host);
 	}
-}
-
-static void dial(void)
-{
-	struct rdma_addrinfo hints = { .ai_port_space = RDMA_PS_TCP }, *ai;
-	struct rdma_conn_param p = param;
-	int port, none = 0;
-	char text[8];
-
-	vt_swap(fd, &none, &port, sizeof(port));
-	snprintf(text, sizeof(text), "%d", port);
-	VT_TRUE(rdma_getaddrinfo(args.host, text, &hints, &ai) == 0);
-	for (int i = 0; i < conns; i++) {
-		VT_TRUE(rdma_create_id(NULL, &id[i], NULL, RDMA_PS_TCP) == 0);
-		VT_TRUE(rdma_resolve_addr(id[i], NULL, ai->ai_dst_addr, 5000) ==
-			0);
-		VT_TRUE(rdma_resolve_route(id[i], 5000) == 0);
-		if (i == 0)
-			create_objects();
-		create_qp(id[i]);
-		VT_TRUE(rdma_connect(id[i], &p) == 0);
-	}
-	rdma_freeaddrinfo(ai);
 }
 
 /* ---- the key ---- */
@@ -454,8 +412,7 @@ static void destroy(void)
 	must(ibv_dealloc_pd(pd), "PD");
 	for (int i = 0; i < conns; i++)
 		VT_TRUE(rdma_destroy_id(id[i]) == 0);
-	if (listener)
-		VT_TRUE(rdma_destroy_id(listener) == 0);
+	exp_cm_end(&cm);
 	free(mem);
 }
 
@@ -465,10 +422,7 @@ int main(int argc, char **argv)
 	if (strstr(args.mode, "srq"))
 		conns = CONNS;
 	fd = vt_connect(args.host, args.port);
-	if (args.host)
-		dial();
-	else
-		serve();
+	connect_all();
 	mine.addr = (uintptr_t)mem;
 	mine.rkey = key->rkey;
 	vt_swap(fd, &mine, &peer, sizeof(mine));

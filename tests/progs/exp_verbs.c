@@ -321,7 +321,7 @@ static struct ibv_qp *qp_create(void)
 	struct ibv_qp *qp = ibv_exp_create_qp(dev.ctx, &init);
 
 	VT_TRUE(qp);
-	VT_TRUE(init.max_inl_recv == 0 && init.cap.max_inline_data >= 64);
+	VT_TRUE(init.max_inl_recv == 32 && init.cap.max_inline_data >= 64);
 	VT_TRUE(ibv_exp_modify_qp(qp, &attr,
 				  IBV_EXP_QP_STATE | IBV_EXP_QP_PKEY_INDEX |
 					  IBV_EXP_QP_PORT |

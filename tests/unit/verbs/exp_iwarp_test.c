@@ -55,6 +55,7 @@ static void fields_and_capabilities(void **state)
 		IBV_EXP_DEVICE_ATTR_UMR,
 		IBV_EXP_DEVICE_ATTR_ODP,
 		IBV_EXP_DEVICE_ATTR_MASKED_ATOMICS,
+		IBV_EXP_DEVICE_ATTR_INLINE_RECV_SZ,
 	};
 	struct fixture *f = *state;
 	struct ibv_exp_device_attr a;

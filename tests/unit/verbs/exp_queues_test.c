@@ -34,7 +34,7 @@ static void queue_pairs_are_created(void **state)
 	a.qp_context = f;
 	qp = ibv_exp_create_qp(f->ctx, &a);
 	assert_non_null(qp);
-	assert_int_equal(a.max_inl_recv, 0); /* granted */
+	assert_int_equal(a.max_inl_recv, 64); /* granted */
 	assert_int_equal(a.cap.max_send_wr, 8);
 	assert_ptr_equal(qp->qp_context, f);
 	assert_ptr_equal(qp->pd, f->pd);

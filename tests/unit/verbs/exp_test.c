@@ -224,6 +224,7 @@ static void unknown_bits_are_refused(void **state)
 	 IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS |                                 \
 	 IBV_EXP_DEVICE_ATTR_MASKED_ATOMICS | IBV_EXP_DEVICE_ATTR_UMR |        \
 	 IBV_EXP_DEVICE_ATTR_TSO_CAPS | IBV_EXP_DEVICE_ATTR_CALC_CAP |         \
+	 IBV_EXP_DEVICE_ATTR_INLINE_RECV_SZ |                                  \
 	 IBV_EXP_DEVICE_ATTR_PACKET_PACING_CAPS | IBV_EXP_DEVICE_DC_RD_REQ |   \
 	 IBV_EXP_DEVICE_DC_RD_RES | IBV_EXP_DEVICE_ATTR_MAX_DCT)
 
@@ -310,6 +311,84 @@ static void the_second_mask(void **state)
 	assert_int_equal(attr.comp_mask_2, IBV_EXP_DEVICE_ATTR_RESERVED_2);
 }
 
+static void refuse_qp(struct fixture *f, uint32_t mask, uint32_t group)
+{
+	struct ibv_exp_qp_init_attr a = {
+		.send_cq = f->cq,
+		.recv_cq = f->cq,
+		.cap = { 8, 8, 4, 4, 64 },
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | mask,
+		.pd = f->pd,
+		.qpg = { .qpg_type = group },
+	};
+
+	errno = 0;
+	assert_null(ibv_exp_create_qp(f->ctx, &a));
+	assert_int_equal(errno, EOPNOTSUPP);
+}
+
+/* Attributes of creation */
+static void queue_pairs_of_other_adapters(void **state)
+{
+	static const uint32_t masks[] = {
+		IBV_EXP_QP_INIT_ATTR_RES_DOMAIN,
+		IBV_EXP_QP_INIT_ATTR_RX_HASH,
+		IBV_EXP_QP_INIT_ATTR_PORT,
+		IBV_EXP_QP_INIT_ATTR_PEER_DIRECT,
+		IBV_EXP_QP_INIT_ATTR_ASSOCIATED_QPN,
+	};
+	static const uint32_t groups[] = {
+		IBV_EXP_QPG_PARENT,
+		IBV_EXP_QPG_CHILD_RX,
+		IBV_EXP_QPG_CHILD_TX,
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(masks) / sizeof(masks[0]); i++)
+		refuse_qp(f, masks[i], IBV_EXP_QPG_NONE);
+	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++)
+		refuse_qp(f, IBV_EXP_QP_INIT_ATTR_QPG, groups[i]);
+	for (unsigned int bit = 3; bit < 32; bit++)
+		refuse_qp(f, IBV_EXP_QP_INIT_ATTR_QPG,
+			  IBV_EXP_QPG_NONE | 1u << bit);
+}
+
+/* Attributes that are modified */
+static void attributes_of_other_adapters(void **state)
+{
+	static const uint64_t masks[] = {
+		IBV_EXP_QP_GROUP_RSS,
+		IBV_EXP_QP_FLOW_ENTROPY,
+		IBV_EXP_QP_OOO_RW_DATA_PLACEMENT,
+	};
+	static const uint32_t comp_masks[] = {
+		IBV_EXP_QP_ATTR_FLOW_ENTROPY,
+		IBV_EXP_QP_ATTR_BURST_INFO,
+	};
+	const uint64_t from_reset = IBV_EXP_QP_STATE | IBV_EXP_QP_PKEY_INDEX |
+				    IBV_EXP_QP_PORT | IBV_EXP_QP_ACCESS_FLAGS;
+	struct fixture *f = *state;
+	struct ibv_qp *qp = make_qp(f, IBV_QPT_RC);
+	struct ibv_exp_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+
+	assert_int_equal(ibv_exp_modify_qp(qp, &attr, IBV_EXP_QP_STATE), 0);
+	attr.qp_state = IBV_QPS_INIT;
+	attr.port_num = 1;
+	for (size_t i = 0; i < sizeof(masks) / sizeof(masks[0]); i++)
+		assert_int_equal(ibv_exp_modify_qp(qp, &attr,
+						   from_reset | masks[i]),
+				 EOPNOTSUPP);
+	for (size_t i = 0; i < sizeof(comp_masks) / sizeof(comp_masks[0]);
+	     i++) {
+		attr.comp_mask = comp_masks[i];
+		assert_int_equal(ibv_exp_modify_qp(qp, &attr, from_reset),
+				 EOPNOTSUPP);
+	}
+	assert_int_equal(qp->state, IBV_QPS_RESET);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 static void iwarp_has_less(void **state)
 {
 	struct fixture *f = *state;
@@ -331,6 +410,10 @@ static void iwarp_has_less(void **state)
 
 #define TEST(fn)                                                               \
 	cmocka_unit_test_setup_teardown(fn, fixture_open, fixture_close)
+#define IWARP(fn)                                                              \
+	{                                                                      \
+		"iwarp: " #fn, fn, fixture_open_iwarp, fixture_close, NULL     \
+	}
 
 int main(void)
 {
@@ -345,7 +428,12 @@ int main(void)
 		TEST(the_device_fills_what_it_has),
 		TEST(only_wanted_fields_are_written),
 		TEST(the_second_mask),
+		TEST(queue_pairs_of_other_adapters),
+		TEST(attributes_of_other_adapters),
 		TEST(iwarp_has_less),
+		IWARP(the_rest_is_enosys),
+		IWARP(queue_pairs_of_other_adapters),
+		IWARP(attributes_of_other_adapters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
