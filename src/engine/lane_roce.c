@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/addr.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/sys.h"
@@ -271,6 +272,32 @@ static int take_port(const struct ur_qp *qp, struct ur_qp_attr *t,
 	return 0;
 }
 
+/* Each request of DC has an address vector of its own, and that of the queue pair may
+ * name its port alone. */
+static bool names_no_peer(const struct ur_qp *qp, const struct ur_av *av)
+{
+	return qp->type == UR_QPT_DC_INI &&
+	       (av->is_global ? ur_addr_is_zero(av->dgid) : !av->dlid);
+}
+
+static int resolve(struct ur_dev *dev, const struct ur_qp *qp, struct ur_av *av)
+{
+	struct ur_gid source;
+	int err;
+
+	/* That of a target, which has no peer, is resolved (verbs/exp_dct.c). */
+	if (qp->type == UR_QPT_DC_TGT)
+		return 0;
+	if (!names_no_peer(qp, av))
+		return ur_dev_resolve_av(dev, av);
+	err = ur_dev_gid(dev, av->port_num, av->sgid_index, &source);
+	if (!err && ur_addr_is_zero(source.addr))
+		err = -EINVAL;
+	if (!err)
+		memcpy(av->sgid, source.addr, sizeof(av->sgid));
+	return err;
+}
+
 static int roce_modify(struct ur_lane *l, struct ur_qp *qp,
 		       const struct ur_qp_attr *attr, uint32_t mask,
 		       uint64_t now_ns)
@@ -279,9 +306,8 @@ static int roce_modify(struct ur_lane *l, struct ur_qp *qp,
 	struct ur_qp_attr t = *attr;
 	int err = take_port(qp, &t, &mask);
 
-	/* A target of DC has no peer, and its own address is resolved. */
-	if (!err && (mask & UR_QP_AV) && qp->type != UR_QPT_DC_TGT)
-		err = ur_dev_resolve_av(dev, &t.av);
+	if (!err && (mask & UR_QP_AV))
+		err = resolve(dev, qp, &t.av);
 	if (!err && (mask & UR_QP_ALT_PATH))
 		err = ur_dev_resolve_alt_av(dev, &t.alt_av, t.alt_port_num);
 	if (!err)

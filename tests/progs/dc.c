@@ -42,8 +42,7 @@ struct hello {
 };
 
 static struct vt_dev dev;
-static struct vt_args args = { .port = 18515,
-			       .gid_index = -1,
+static struct vt_args args = { .gid_index = -1,
 			       .ib_port = 1,
 			       .n = 20,
 			       .qps = 16,
@@ -58,8 +57,6 @@ static struct ibv_qp *dci;
 static struct ibv_ah *ah;
 static struct hello hello;
 static int fd;
-
-/* ---- objects ---- */
 
 /* Messages have several packets, or those of the port's MTU. */
 static enum ibv_mtu mtu(void)
@@ -140,8 +137,20 @@ static struct ibv_qp *new_dci(void)
 	return ibv_exp_create_qp(dev.ctx, &init);
 }
 
+static struct ibv_ah_attr to_target(void)
+{
+	return (struct ibv_ah_attr){
+		.is_global = 1,
+		.port_num = (uint8_t)args.ib_port,
+		.grh = { .dgid = hello.gid,
+			 .sgid_index = (uint8_t)dev.gid_index },
+	};
+}
+
+/* The address vector may name a target, only a GID of ours, or only the port. */
 static void dci_rts(void)
 {
+	static unsigned int turn;
 	struct ibv_exp_qp_attr attr = { .qp_state = IBV_QPS_INIT,
 					.port_num = (uint8_t)args.ib_port,
 					.dct_key = KEY };
@@ -152,13 +161,10 @@ static void dci_rts(void)
 					   IBV_EXP_QP_DC_KEY));
 	attr.qp_state = IBV_QPS_RTR;
 	attr.path_mtu = mtu();
-	attr.ah_attr = (struct ibv_ah_attr){
-		.is_global = 1,
-		.port_num = (uint8_t)args.ib_port,
-		.grh = { .dgid = hello.gid,
-			 .sgid_index = (uint8_t)dev.gid_index,
-			 .hop_limit = 64 },
-	};
+	attr.ah_attr = to_target();
+	attr.ah_attr.is_global = turn % 3 < 2;
+	if (turn++ % 3)
+		attr.ah_attr.grh = (struct ibv_global_route){ 0 };
 	VT_TRUE(!ibv_exp_modify_qp(dci, &attr,
 				   IBV_EXP_QP_STATE | IBV_EXP_QP_AV |
 					   IBV_EXP_QP_PATH_MTU));
@@ -175,13 +181,7 @@ static void dci_rts(void)
 
 static void make_initiator(void)
 {
-	struct ibv_ah_attr attr = {
-		.is_global = 1,
-		.port_num = (uint8_t)args.ib_port,
-		.grh = { .dgid = hello.gid,
-			 .sgid_index = (uint8_t)dev.gid_index,
-			 .hop_limit = 64 },
-	};
+	struct ibv_ah_attr attr = to_target();
 
 	mr = vt_mr(&dev, (size_t)args.qps * SLOT);
 	ah = ibv_create_ah(dev.pd, &attr);
