@@ -302,6 +302,10 @@ void urk_watch_forks(void);
 void urk_check_sge(const struct ibv_context *context, const struct ur_pd *pd,
 		   const struct ibv_sge *s, bool writes, const char *what);
 
+/* A request has completed with "local protection error". */
+void urk_check_unmapped(const struct urk_object *of,
+			const struct urk_request *r);
+
 /* --- post.c --- */
 
 /* Replace the operations of a context that post, and the builders of a queue

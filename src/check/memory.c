@@ -39,17 +39,32 @@ static bool is_mapped(const uint8_t *p)
 	       errno != ENOMEM;
 }
 
-/* The first and the last page. */
-static void check_mapped(const struct urk_object *o, const struct ur_mr *mr,
-			 const struct ibv_sge *s, const char *what)
+/* Of the region, the first and the last page of that element. */
+static bool is_there(const struct ur_mr *mr, const struct ibv_sge *s)
 {
 	const uint8_t *p = mr->addr + (s->addr - mr->iova);
 
-	if (!is_mapped(p) || !is_mapped(p + s->length - 1))
-		urk_find(URK_MR_UNMAPPED, o, NULL, NULL, NULL,
-			 "a %s has 0x%llx (%u bytes), where nothing is mapped "
-			 "any more",
-			 what, (unsigned long long)s->addr, s->length);
+	return is_mapped(p) && is_mapped(p + s->length - 1);
+}
+
+void urk_check_unmapped(const struct urk_object *of,
+			const struct urk_request *r)
+{
+	struct ur_mr_table *mrs = urv_context(of->context)->mrs;
+	struct ur_mr mr;
+
+	for (int i = 0; i < r->nsge; i++) {
+		const struct ibv_sge *s = &r->sge[i];
+
+		if (ur_mr_peek(mrs, s->lkey, &mr) || mr.kind != UR_MR_MEMORY ||
+		    is_there(&mr, s))
+			continue;
+		urk_find(URK_MR_UNMAPPED,
+			 urk_object_numbered(URK_MR, of->context, s->lkey),
+			 r->posted, NULL, NULL,
+			 "0x%llx (%u bytes), where nothing is mapped any more",
+			 (unsigned long long)s->addr, s->length);
+	}
 }
 
 void urk_check_sge(const struct ibv_context *context, const struct ur_pd *pd,
@@ -83,6 +98,4 @@ void urk_check_sge(const struct ibv_context *context, const struct ur_pd *pd,
 		urk_find(URK_MR_NO_LOCAL_WRITE, o, NULL, NULL, NULL,
 			 "a %s puts data there, access is 0x%x", what,
 			 mr.access);
-	else if (mr.kind == UR_MR_MEMORY)
-		check_mapped(o, &mr, s, what);
 }

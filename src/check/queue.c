@@ -218,6 +218,8 @@ void urk_send_done(struct urk_object *qp, const struct ibv_wc *wc,
 		q->lost = true;
 		return;
 	}
+	if (wc->status == IBV_WC_LOC_PROT_ERR)
+		urk_check_unmapped(qp, at(q, i));
 	for (; q->head != i + 1; q->head++) {
 		const struct urk_request *r = at(q, q->head);
 
@@ -240,6 +242,8 @@ void urk_recv_done(struct urk_object *of, const struct ibv_wc *wc)
 		if (!r->live || r->wr_id != wc->wr_id)
 			continue;
 		r->live = false;
+		if (wc->status == IBV_WC_LOC_PROT_ERR)
+			urk_check_unmapped(of, r);
 		if (wc->status == IBV_WC_SUCCESS && wc->byte_len)
 			(void)check_stack(of, r, "receive");
 		break;
