@@ -136,7 +136,8 @@ def messages(path):
     that it was sent again has a PSN of its own.  Two urnics on sockets cut a long
     message into packets above the path MTU, so those are not counted."""
     requests, answers, acks, repeats = {}, {}, 0, []
-    for op, psn, length, comment in fields(path, *FIELDS, 'frame.comment'):
+    for op, psn, length, pad, comment in fields(
+            path, *FIELDS, 'infiniband.bth.padcnt', 'frame.comment'):
         if not op:
             continue
         op, psn = int(op, 0), int(psn, 0)
@@ -153,7 +154,7 @@ def messages(path):
                               any((psn - x) % 2**24 < 64 for x in repeats)):
             raise Failure(f'{path}: PSN {psn} comes twice: '
                           f'{fields(path, *FIELDS, "frame.comment")}')
-        size = int(length) - HEADERS - EXTENDED.get(op, 0)
+        size = int(length) - HEADERS - EXTENDED.get(op, 0) - int(pad, 0)
         to[psn] = (kind[0], op, size)
     if not acks:
         raise Failure('there is no ACK')
