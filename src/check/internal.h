@@ -8,15 +8,21 @@
  * objects, keeps what the adapter does not (where an object was made, what is posted,
  * and where) and calls the real function, whose result and errno it returns.
  *
- * All that it keeps is under one lock, which a thread takes by urk_enter(). Under
- * it there is no call of malloc(): programs (UCX) call verbs from hooks in it.
- * Findings are collected under the lock and printed by urk_leave() without it. A
- * call of verbs from within a wrapper's thread goes to the real function.
+ * The tables (objects, call stacks, findings, memory) have one lock, which is held for
+ * lookups and never across a real call; urk_enter() takes it for calls that make or
+ * destroy. Of a queue, `posting` is held across the real call, so that its requests
+ * are kept in the order of the adapter's, and `lock` while its requests are looked
+ * at. Order: posting, the adapter's, urk_object.lock, the tables'.
+ *
+ * Under a lock there is no call of malloc(): programs (UCX) call verbs from hooks in
+ * it. Findings are collected, and printed by urk_end() without a lock. A call of verbs
+ * from within a wrapper's thread goes to the real function.
  */
 #ifndef UR_CHECK_INTERNAL_H
 #define UR_CHECK_INTERNAL_H
 
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,8 +62,7 @@ struct urk_stack {
 };
 
 void urk_stack_init(void);
-/* The calling thread's, without frames of this library; never NULL. Under the
- * lock. */
+/* The calling thread's, without frames of this library; never NULL. */
 const struct urk_stack *urk_stack_here(void);
 
 #define URK_NAME 256
@@ -85,10 +90,12 @@ enum urk_kind {
 	URK_SRQ,
 	URK_QP,
 	URK_AH,
+	URK_DCT,
 	URK_KINDS,
 };
 
 struct urk_queue;
+struct ur_pd;
 
 struct urk_object {
 	struct urk_object *next;    /* by address */
@@ -106,10 +113,15 @@ struct urk_object {
 	uint64_t length;
 	uint32_t access;
 	/* QP, SRQ */
+	pthread_mutex_t posting; /* across the real call */
+	pthread_mutex_t lock;	 /* of the next four */
+	pid_t posted_by;
 	struct urk_queue *sends;
 	struct urk_queue *receives;
 	uint64_t received; /* QP: completions of receives */
-	/* CQ */
+	/* CQ, QP: to be used by one thread */
+	bool single;
+	/* CQ; the tables' lock */
 	pid_t polled_by;
 	pid_t armed_by;
 	bool shared;	       /* polled by several threads */
@@ -130,7 +142,7 @@ struct urk_object *urk_object_numbered(enum urk_kind kind,
 /* About to be destroyed; then one of the other two. */
 void urk_object_end(struct urk_object *o);
 void urk_object_back(struct urk_object *o); /* that has failed */
-void urk_object_gone(struct urk_object *o);
+void urk_object_gone(struct urk_object *o); /* the caller has no lock */
 /* The newest object; next by ->older. */
 struct urk_object *urk_objects(void);
 /* In a child: all are the parent's. */
@@ -172,7 +184,8 @@ void urk_queue_free(struct urk_queue *q);
 void urk_queue_clear(struct urk_queue *q, uint32_t expected);
 /* NULL: it is not followed. */
 struct urk_request *urk_queue_add(struct urk_queue *q, uint64_t wr_id,
-				  const struct ibv_sge *sge, int nsge);
+				  const struct ibv_sge *sge, int nsge,
+				  const struct urk_stack *posted);
 /* sum: its data is compared at the completion. */
 void urk_send_posted(struct urk_request *r, bool signaled, bool data, bool sum,
 		     uint64_t received);
@@ -199,9 +212,11 @@ enum urk_rule {
 	URK_MR_WRONG_PD,
 	URK_MR_RANGE,
 	URK_MR_NO_LOCAL_WRITE,
+	URK_MR_UNMAPPED,
 	URK_ACCESS_FLAGS,
 	URK_SEND_CHANGED,
 	URK_STACK_BUFFER,
+	URK_STACK_LIST,
 	URK_NEVER_SIGNALED,
 	URK_INLINE_TOO_LONG,
 	URK_TOO_MANY_SGES,
@@ -217,10 +232,15 @@ enum urk_rule {
 	URK_LEAK_AT_CLOSE,
 	/* With `all` only */
 	URK_RECV_OVERLAP,
+	URK_RECV_SENT,
+	URK_RELAXED_ORDER,
+	URK_ONE_THREAD,
 	URK_CQ_SMALL,
 	URK_DEREG_IN_USE,
 	URK_TIMEOUT_ENDLESS,
 	URK_NO_RETRIES,
+	URK_RNR_TIMER,
+	URK_PSN_BITS,
 	URK_LEAK_AT_EXIT,
 	URK_FORK,
 	URK_RULES,
@@ -255,7 +275,13 @@ unsigned int urk_report_end(void);
 /* --- lock.c --- */
 
 /* False: this thread is inside already, or the process is not checked: only call
- * the real function. Else the lock is held, and errno kept until urk_leave(). */
+ * the real function. Else errno is kept until urk_end(). */
+bool urk_begin(void);
+void urk_end(void);
+/* The tables' lock; may be taken again by its holder. */
+void urk_lock(void);
+void urk_unlock(void);
+/* Both */
 bool urk_enter(void);
 void urk_leave(void);
 extern bool urk_fork_init_called;
@@ -263,13 +289,42 @@ pid_t urk_thread(void);
 /* Of the calling thread, which is inside; 0: `here` is not on its stack (but on one
  * of a coroutine or signal). */
 uintptr_t urk_thread_stack_end(uintptr_t here);
+/* Is p on that thread's stack in a frame that has returned? `here`: of the oldest
+ * frame of this library. */
+bool urk_stack_dead(const void *p, uintptr_t here);
 /* After a device was opened: the handlers of fork() that are registered last are
  * called first, and this library's lock is taken before those of the adapter. */
 void urk_watch_forks(void);
 
+/* --- memory.c --- */
+
+/* An element of a list; `writes`: data is put there. */
+void urk_check_sge(const struct ibv_context *context, const struct ur_pd *pd,
+		   const struct ibv_sge *s, bool writes, const char *what);
+
+/* A request has completed with "local protection error". */
+void urk_check_unmapped(const struct urk_object *of,
+			const struct urk_request *r);
+
+/* --- post.c --- */
+
+/* Replace the operations of a context that post, and the builders of a queue
+ * pair. */
+void urk_wrap_posts(struct ibv_context *context);
+void urk_wrap_builders(struct ibv_qp *qp);
+
+/* --- wrap.c --- */
+
+/* An object is about to be destroyed; NULL: unknown, or not checked. Then what that
+ * call has returned, which it returns. */
+struct urk_object *urk_ending(enum urk_kind kind, const void *ptr);
+int urk_ended(enum urk_kind kind, const void *ptr, struct urk_object *o,
+	      int rc);
+struct ibv_mr *urk_registered(struct ibv_mr *mr, uint32_t access);
+
 /* --- data.c --- */
 
-/* Replace the operations of a context. */
+/* Replace the other operations of a context. */
 void urk_wrap_ops(struct ibv_context *context);
 
 void urk_qp_made(struct ibv_qp *qp);

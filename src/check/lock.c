@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The lock, and the library's beginning and end. */
+/* The locks, and the library's beginning and end. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "check/internal.h"
 #include "check/options.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static _Thread_local bool inside;
 static _Thread_local int kept_errno;
 static _Thread_local pid_t thread;
@@ -46,7 +46,23 @@ static void look_at_thread(void)
 	pthread_attr_destroy(&attr);
 }
 
-bool urk_enter(void)
+bool urk_stack_dead(const void *p, uintptr_t here)
+{
+	return (uintptr_t)p >= stack_start && (uintptr_t)p < here &&
+	       urk_thread_stack_end(here);
+}
+
+void urk_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void urk_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+bool urk_begin(void)
 {
 	if (!urk_on || inside)
 		return false;
@@ -54,19 +70,31 @@ bool urk_enter(void)
 	inside = true;
 	if (!thread)
 		look_at_thread();
-	pthread_mutex_lock(&lock);
 	errno = kept_errno;
+	return true;
+}
+
+void urk_end(void)
+{
+	kept_errno = errno;
+	urk_report_flush();
+	inside = false;
+	errno = kept_errno;
+}
+
+bool urk_enter(void)
+{
+	if (!urk_begin())
+		return false;
+	urk_lock();
 	return true;
 }
 
 void urk_leave(void)
 {
-	kept_errno = errno;
 	used |= urk_objects() != NULL;
-	pthread_mutex_unlock(&lock);
-	urk_report_flush();
-	inside = false;
-	errno = kept_errno;
+	urk_unlock();
+	urk_end();
 }
 
 static void check_fork(void)
@@ -98,15 +126,16 @@ static void after_fork(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* What it has inherited is the parent's to destroy. */
+/* What it has inherited is the parent's to destroy. The lock is held by the parent's
+ * thread, which is not this one. */
 static void in_child(void)
 {
+	lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 	thread = 0;
 	exit_status = 0;
 	urk_objects_forget();
 	urk_report_forget();
 	used = false;
-	pthread_mutex_init(&lock, NULL);
 }
 
 static void watch_forks(void)

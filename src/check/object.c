@@ -18,6 +18,7 @@ static const char *const kinds[URK_KINDS] = {
 	[URK_MR] = "memory region",    [URK_CHANNEL] = "completion channel",
 	[URK_CQ] = "completion queue", [URK_SRQ] = "shared receive queue",
 	[URK_QP] = "queue pair",       [URK_AH] = "address handle",
+	[URK_DCT] = "DC target",
 };
 
 const char *urk_kind_name(enum urk_kind kind)
@@ -43,6 +44,8 @@ struct urk_object *urk_object_add(enum urk_kind kind, const void *ptr,
 
 	if (!o)
 		return NULL;
+	pthread_mutex_init(&o->posting, NULL);
+	pthread_mutex_init(&o->lock, NULL);
 	o->kind = kind;
 	o->ptr = ptr;
 	o->context = context;
@@ -64,21 +67,29 @@ struct urk_object *urk_object_add(enum urk_kind kind, const void *ptr,
 
 struct urk_object *urk_object_find(enum urk_kind kind, const void *ptr)
 {
-	for (struct urk_object *o = *address_bucket(ptr); o; o = o->next)
+	struct urk_object *o;
+
+	urk_lock();
+	for (o = *address_bucket(ptr); o; o = o->next)
 		if (o->ptr == ptr && o->kind == kind && !o->ended)
-			return o;
-	return NULL;
+			break;
+	urk_unlock();
+	return o;
 }
 
 struct urk_object *urk_object_numbered(enum urk_kind kind,
 				       const struct ibv_context *context,
 				       uint32_t number)
 {
-	for (struct urk_object *o = *number_bucket(number); o; o = o->next_nr)
+	struct urk_object *o;
+
+	urk_lock();
+	for (o = *number_bucket(number); o; o = o->next_nr)
 		if (o->number == number && o->kind == kind &&
 		    (!context || o->context == context))
-			return o;
-	return NULL;
+			break;
+	urk_unlock();
+	return o;
 }
 
 static void forget(struct urk_object *o)
@@ -111,14 +122,19 @@ void urk_object_back(struct urk_object *o)
 
 void urk_object_gone(struct urk_object *o)
 {
-	struct urk_object **slot = &ended[ended_at++ % ENDED_MAX];
+	struct urk_object **slot;
 
+	pthread_mutex_lock(&o->lock);
 	urk_queue_free(o->sends);
 	urk_queue_free(o->receives);
 	o->sends = o->receives = NULL;
+	pthread_mutex_unlock(&o->lock);
+	urk_lock();
+	slot = &ended[ended_at++ % ENDED_MAX];
 	if (*slot)
 		forget(*slot);
 	*slot = o;
+	urk_unlock();
 }
 
 struct urk_object *urk_objects(void)

@@ -35,27 +35,40 @@ static void *map(size_t size)
 	return p == -1 ? NULL : (void *)p;
 }
 
-void *urk_alloc(size_t size)
+/* The next bytes of the chunk, which are zero. */
+static void *cut(size_t size)
 {
-	unsigned int c = class_of(size);
-	struct block *b = free_blocks[c];
+	void *p;
 
-	size = (size_t)1 << c;
-	if (b) {
-		free_blocks[c] = b->next;
-		return memset(b, 0, size);
-	}
-	if (size >= CHUNK)
-		return map(size);
 	if (size > chunk_left) {
 		chunk = map(CHUNK);
 		chunk_left = chunk ? CHUNK : 0;
 		if (!chunk)
 			return NULL;
 	}
-	b = (struct block *)(void *)chunk;
+	p = chunk;
 	chunk += size;
 	chunk_left -= size;
+	return p;
+}
+
+void *urk_alloc(size_t size)
+{
+	unsigned int c = class_of(size);
+	struct block *b;
+
+	size = (size_t)1 << c;
+	if (size >= CHUNK)
+		return map(size);
+	urk_lock();
+	b = free_blocks[c];
+	if (b) {
+		free_blocks[c] = b->next;
+		memset(b, 0, size);
+	} else {
+		b = cut(size);
+	}
+	urk_unlock();
 	return b;
 }
 
@@ -70,6 +83,8 @@ void urk_free(void *p, size_t size)
 		(void)syscall(SYS_munmap, p, (size_t)1 << c);
 		return;
 	}
+	urk_lock();
 	b->next = free_blocks[c];
 	free_blocks[c] = b;
+	urk_unlock();
 }

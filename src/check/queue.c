@@ -57,7 +57,8 @@ static bool is_on_stack(uint64_t addr, uintptr_t here)
 }
 
 struct urk_request *urk_queue_add(struct urk_queue *q, uint64_t wr_id,
-				  const struct ibv_sge *sge, int nsge)
+				  const struct ibv_sge *sge, int nsge,
+				  const struct urk_stack *posted)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 	struct urk_request *r;
@@ -71,7 +72,7 @@ struct urk_request *urk_queue_add(struct urk_queue *q, uint64_t wr_id,
 	r = at(q, q->tail++);
 	*r = (struct urk_request){ .wr_id = wr_id,
 				   .live = true,
-				   .posted = urk_stack_here(),
+				   .posted = posted,
 				   .thread = urk_thread() };
 	for (int i = 0; i < nsge; i++) {
 		if (!sge[i].length)
@@ -217,6 +218,8 @@ void urk_send_done(struct urk_object *qp, const struct ibv_wc *wc,
 		q->lost = true;
 		return;
 	}
+	if (wc->status == IBV_WC_LOC_PROT_ERR)
+		urk_check_unmapped(qp, at(q, i));
 	for (; q->head != i + 1; q->head++) {
 		const struct urk_request *r = at(q, q->head);
 
@@ -239,6 +242,8 @@ void urk_recv_done(struct urk_object *of, const struct ibv_wc *wc)
 		if (!r->live || r->wr_id != wc->wr_id)
 			continue;
 		r->live = false;
+		if (wc->status == IBV_WC_LOC_PROT_ERR)
+			urk_check_unmapped(of, r);
 		if (wc->status == IBV_WC_SUCCESS && wc->byte_len)
 			(void)check_stack(of, r, "receive");
 		break;

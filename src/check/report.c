@@ -110,9 +110,14 @@ void urk_find(enum urk_rule rule, const struct urk_object *o,
 		return;
 	if (!stack)
 		stack = urk_stack_here();
-	if (!is_new(rule, o, stack->frame[0]))
-		return;
-	f = urk_alloc(sizeof(*f));
+	urk_lock();
+	f = is_new(rule, o, stack->frame[0]) ? urk_alloc(sizeof(*f)) : NULL;
+	if (f && o) {
+		describe(o, f->object);
+		f->made = o->made;
+		f->ended = o->ended;
+	}
+	urk_unlock();
 	if (!f)
 		return;
 	f->rule = rule;
@@ -123,11 +128,6 @@ void urk_find(enum urk_rule rule, const struct urk_object *o,
 	va_start(ap, fmt);
 	vsnprintf(f->found, sizeof(f->found), fmt, ap);
 	va_end(ap);
-	if (o) {
-		describe(o, f->object);
-		f->made = o->made;
-		f->ended = o->ended;
-	}
 	f->next = mine;
 	mine = f;
 }

@@ -17,7 +17,8 @@
 /* Frames of this library that may come before the caller's. */
 #define INNER	12
 
-static struct urk_stack *stacks[BUCKETS];
+/* Read without the lock: only added to. */
+static struct urk_stack *_Atomic stacks[BUCKETS];
 static struct urk_stack unknown = { .n = 0 };
 static uintptr_t own_start, own_end;
 
@@ -52,12 +53,43 @@ static bool is_own(const void *frame)
 	return (uintptr_t)frame >= own_start && (uintptr_t)frame < own_end;
 }
 
+static const struct urk_stack *find(const struct urk_stack *s, uint64_t hash,
+				    int n)
+{
+	while (s && (s->hash != hash || s->n != n))
+		s = s->next;
+	return s;
+}
+
+/* Another thread may have added it meanwhile. */
+static const struct urk_stack *add(struct urk_stack *_Atomic *bucket,
+				   uint64_t hash, void **frame, int n)
+{
+	const struct urk_stack *there;
+	struct urk_stack *s;
+
+	urk_lock();
+	there = find(atomic_load(bucket), hash, n);
+	s = there ? NULL : urk_alloc(sizeof(*s));
+	if (s) {
+		s->hash = hash;
+		s->n = n;
+		memcpy(s->frame, frame, (size_t)n * sizeof(*frame));
+		s->next = atomic_load(bucket);
+		atomic_store(bucket, s);
+		there = s;
+	}
+	urk_unlock();
+	return there ? there : &unknown;
+}
+
 const struct urk_stack *urk_stack_here(void)
 {
 	void *frame[URK_FRAMES + INNER];
 	int n = backtrace(frame, URK_FRAMES + INNER), first = 0;
 	uint64_t hash = 14695981039346656037u; /* FNV-1a */
-	struct urk_stack *s, **bucket;
+	struct urk_stack *_Atomic *bucket;
+	const struct urk_stack *s;
 
 	while (first < n && is_own(frame[first]))
 		first++;
@@ -69,18 +101,8 @@ const struct urk_stack *urk_stack_here(void)
 	for (int i = 0; i < n; i++)
 		hash = (hash ^ (uintptr_t)frame[first + i]) * 1099511628211u;
 	bucket = &stacks[hash % BUCKETS];
-	for (s = *bucket; s; s = s->next)
-		if (s->hash == hash && s->n == n)
-			return s;
-	s = urk_alloc(sizeof(*s));
-	if (!s)
-		return &unknown;
-	s->hash = hash;
-	s->n = n;
-	memcpy(s->frame, frame + first, (size_t)n * sizeof(*frame));
-	s->next = *bucket;
-	*bucket = s;
-	return s;
+	s = find(atomic_load(bucket), hash, n);
+	return s ? s : add(bucket, hash, frame + first, n);
 }
 
 #ifdef UR_HAVE_LIBDW

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <infiniband/verbs_exp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -11,6 +12,7 @@
 #include "base/timer.h"
 #include "check/internal.h"
 #include "verbs/objects.h"
+#include "wire/bth.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -118,7 +120,7 @@ WRAPPER(struct ibv_qp *, ibv_create_qp,
 
 /* --- memory --- */
 
-static struct ibv_mr *registered(struct ibv_mr *mr, uint32_t access)
+struct ibv_mr *urk_registered(struct ibv_mr *mr, uint32_t access)
 {
 	const uint32_t remote =
 		IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
@@ -141,6 +143,9 @@ static struct ibv_mr *registered(struct ibv_mr *mr, uint32_t access)
 		o->length = mr->length;
 		o->access = access;
 	}
+	if (o && access & remote && access & IBV_ACCESS_RELAXED_ORDERING)
+		urk_find(URK_RELAXED_ORDER, o, NULL, NULL, NULL, "access 0x%x",
+			 access);
 	urk_leave();
 	return mr;
 }
@@ -148,23 +153,24 @@ static struct ibv_mr *registered(struct ibv_mr *mr, uint32_t access)
 WRAPPER(struct ibv_mr *, ibv_reg_mr,
 	(struct ibv_pd * pd, void *addr, size_t length, int access))
 {
-	return registered(REAL(ibv_reg_mr)(pd, addr, length, access),
-			  (uint32_t)access);
+	return urk_registered(REAL(ibv_reg_mr)(pd, addr, length, access),
+			      (uint32_t)access);
 }
 
 WRAPPER(struct ibv_mr *, ibv_reg_mr_iova,
 	(struct ibv_pd * pd, void *addr, size_t length, uint64_t iova,
 	 int access))
 {
-	return registered(REAL(ibv_reg_mr_iova)(pd, addr, length, iova, access),
-			  (uint32_t)access);
+	return urk_registered(REAL(ibv_reg_mr_iova)(pd, addr, length, iova,
+						    access),
+			      (uint32_t)access);
 }
 
 WRAPPER(struct ibv_mr *, ibv_reg_mr_iova2,
 	(struct ibv_pd * pd, void *addr, size_t length, uint64_t iova,
 	 unsigned int access))
 {
-	return registered(
+	return urk_registered(
 		REAL(ibv_reg_mr_iova2)(pd, addr, length, iova, access), access);
 }
 
@@ -182,12 +188,17 @@ static const struct urk_object *user_of(const struct urk_object *o)
 	for (const struct urk_object *u = urk_objects(); u; u = u->older) {
 		const struct ibv_qp *qp = u->ptr;
 		const struct ibv_cq *cq = u->ptr;
+		const struct ibv_exp_dct *dct = u->ptr;
 
 		if (u->ended)
 			continue;
 		if (u->kind == URK_QP &&
 		    (qp->send_cq == o->ptr || qp->recv_cq == o->ptr ||
 		     qp->srq == o->ptr || qp->pd == o->ptr))
+			return u;
+		if (u->kind == URK_DCT &&
+		    (dct->cq == o->ptr || dct->srq == o->ptr ||
+		     dct->pd == o->ptr))
 			return u;
 		if (u->kind == URK_CQ && cq->channel == o->ptr)
 			return u;
@@ -206,15 +217,17 @@ static const struct urk_object *user_of(const struct urk_object *o)
 
 static void check_in_use(const struct urk_object *mr)
 {
-	for (const struct urk_object *o = urk_objects(); o; o = o->older) {
+	for (struct urk_object *o = urk_objects(); o; o = o->older) {
 		const struct urk_request *r = NULL;
 
-		if (o->ended || o->context != mr->context)
-			continue;
+		if (o->ended || o->context != mr->context ||
+		    pthread_mutex_trylock(&o->lock))
+			continue; /* it is being posted to or polled */
 		if (o->sends)
 			r = urk_queue_uses(o->sends, mr->number);
 		if (!r && o->receives)
 			r = urk_queue_uses(o->receives, mr->number);
+		pthread_mutex_unlock(&o->lock);
 		if (!r)
 			continue;
 		urk_find(URK_DEREG_IN_USE, mr, NULL, "posted at", r->posted,
@@ -225,7 +238,7 @@ static void check_in_use(const struct urk_object *mr)
 }
 
 /* Before the call; NULL: unknown, or not checked. */
-static struct urk_object *ending(enum urk_kind kind, const void *ptr)
+struct urk_object *urk_ending(enum urk_kind kind, const void *ptr)
 {
 	struct urk_object *o = NULL;
 
@@ -271,47 +284,48 @@ static void not_destroyed(enum urk_kind kind, const void *ptr,
 			 urk_kind_name(kind));
 }
 
-/* Returns rc. */
-static int ended(enum urk_kind kind, const void *ptr, struct urk_object *o,
-		 int rc)
+int urk_ended(enum urk_kind kind, const void *ptr, struct urk_object *o, int rc)
 {
-	if (!urk_enter())
+	if (!urk_begin())
 		return rc;
-	if (rc)
+	if (rc) {
+		urk_lock();
 		not_destroyed(kind, ptr, o, rc);
-	else if (o)
+		urk_unlock();
+	} else if (o) {
 		urk_object_gone(o);
-	urk_leave();
+	}
+	urk_end();
 	return rc;
 }
 
 WRAPPER(int, ibv_dereg_mr, (struct ibv_mr * mr))
 {
-	struct urk_object *o = ending(URK_MR, mr);
+	struct urk_object *o = urk_ending(URK_MR, mr);
 
-	return ended(URK_MR, mr, o, REAL(ibv_dereg_mr)(mr));
+	return urk_ended(URK_MR, mr, o, REAL(ibv_dereg_mr)(mr));
 }
 
 WRAPPER(int, ibv_dealloc_pd, (struct ibv_pd * pd))
 {
-	struct urk_object *o = ending(URK_PD, pd);
+	struct urk_object *o = urk_ending(URK_PD, pd);
 
-	return ended(URK_PD, pd, o, REAL(ibv_dealloc_pd)(pd));
+	return urk_ended(URK_PD, pd, o, REAL(ibv_dealloc_pd)(pd));
 }
 
 WRAPPER(int, ibv_destroy_ah, (struct ibv_ah * ah))
 {
-	struct urk_object *o = ending(URK_AH, ah);
+	struct urk_object *o = urk_ending(URK_AH, ah);
 
-	return ended(URK_AH, ah, o, REAL(ibv_destroy_ah)(ah));
+	return urk_ended(URK_AH, ah, o, REAL(ibv_destroy_ah)(ah));
 }
 
 WRAPPER(int, ibv_destroy_comp_channel, (struct ibv_comp_channel * channel))
 {
-	struct urk_object *o = ending(URK_CHANNEL, channel);
+	struct urk_object *o = urk_ending(URK_CHANNEL, channel);
 
-	return ended(URK_CHANNEL, channel, o,
-		     REAL(ibv_destroy_comp_channel)(channel));
+	return urk_ended(URK_CHANNEL, channel, o,
+			 REAL(ibv_destroy_comp_channel)(channel));
 }
 
 /*
@@ -353,7 +367,7 @@ WRAPPER(int, ibv_destroy_cq, (struct ibv_cq * cq))
 {
 	struct urk_object *o;
 
-	o = ending(URK_CQ, cq);
+	o = urk_ending(URK_CQ, cq);
 	if (o && !atomic_load(&urv_cq(cq)->core.users)) {
 		if (urk_enter()) {
 			urk_check_overrun(cq);
@@ -363,32 +377,32 @@ WRAPPER(int, ibv_destroy_cq, (struct ibv_cq * cq))
 		check_acked(o, &urv_cq(cq)->core.async_source,
 			    "asynchronous events");
 	}
-	return ended(URK_CQ, cq, o, REAL(ibv_destroy_cq)(cq));
+	return urk_ended(URK_CQ, cq, o, REAL(ibv_destroy_cq)(cq));
 }
 
 WRAPPER(int, ibv_destroy_srq, (struct ibv_srq * srq))
 {
-	struct urk_object *o = ending(URK_SRQ, srq);
+	struct urk_object *o = urk_ending(URK_SRQ, srq);
 
 	if (o && !atomic_load(&urv_srq(srq)->core.users))
 		check_acked(o, &urv_srq(srq)->core.async_source,
 			    "asynchronous events");
-	return ended(URK_SRQ, srq, o, REAL(ibv_destroy_srq)(srq));
+	return urk_ended(URK_SRQ, srq, o, REAL(ibv_destroy_srq)(srq));
 }
 
 WRAPPER(int, ibv_destroy_qp, (struct ibv_qp * qp))
 {
-	struct urk_object *o = ending(URK_QP, qp);
+	struct urk_object *o = urk_ending(URK_QP, qp);
 
 	if (o)
 		check_acked(o, &urv_qp(qp)->core.async_source,
 			    "asynchronous events");
-	return ended(URK_QP, qp, o, REAL(ibv_destroy_qp)(qp));
+	return urk_ended(URK_QP, qp, o, REAL(ibv_destroy_qp)(qp));
 }
 
 WRAPPER(int, ibv_close_device, (struct ibv_context * context))
 {
-	struct urk_object *c = ending(URK_CONTEXT, context);
+	struct urk_object *c = urk_ending(URK_CONTEXT, context);
 
 	if (c && urk_enter()) {
 		for (const struct urk_object *o = urk_objects(); o;
@@ -401,7 +415,8 @@ WRAPPER(int, ibv_close_device, (struct ibv_context * context))
 					 urk_kind_name(o->kind));
 		urk_leave();
 	}
-	return ended(URK_CONTEXT, context, c, REAL(ibv_close_device)(context));
+	return urk_ended(URK_CONTEXT, context, c,
+			 REAL(ibv_close_device)(context));
 }
 
 /* --- states --- */
@@ -473,6 +488,24 @@ static void check_traps(const struct urk_object *o,
 		urk_find(URK_NO_RETRIES, o, NULL, NULL, NULL,
 			 "retry_cnt %u, rnr_retry %u", attr->retry_cnt,
 			 attr->rnr_retry);
+	if (mask & IBV_QP_MIN_RNR_TIMER && !attr->min_rnr_timer)
+		urk_find(URK_RNR_TIMER, o, NULL, NULL, NULL, "min_rnr_timer 0");
+	if ((mask & IBV_QP_RQ_PSN && attr->rq_psn > UR_PSN_MASK) ||
+	    (mask & IBV_QP_SQ_PSN && attr->sq_psn > UR_PSN_MASK))
+		urk_find(URK_PSN_BITS, o, NULL, NULL, NULL,
+			 "rq_psn 0x%x, sq_psn 0x%x",
+			 mask & IBV_QP_RQ_PSN ? attr->rq_psn : 0,
+			 mask & IBV_QP_SQ_PSN ? attr->sq_psn : 0);
+}
+
+static void clear_queues(struct urk_object *o, const struct ur_qp *core)
+{
+	pthread_mutex_lock(&o->lock);
+	if (o->sends)
+		urk_queue_clear(o->sends, ur_sq_posted(&core->sq));
+	if (o->receives)
+		urk_queue_clear(o->receives, ur_rq_posted(&core->rq));
+	pthread_mutex_unlock(&o->lock);
 }
 
 WRAPPER(int, ibv_modify_qp,
@@ -483,7 +516,7 @@ WRAPPER(int, ibv_modify_qp,
 	int rc = REAL(ibv_modify_qp)(qp, attr, mask);
 	struct urk_object *o;
 
-	if (!urk_enter())
+	if (!urk_begin())
 		return rc;
 	o = urk_object_find(URK_QP, qp);
 	/* A target of XRC has its state elsewhere. */
@@ -491,15 +524,9 @@ WRAPPER(int, ibv_modify_qp,
 		check_mask(o, qp, from, attr, (uint32_t)mask);
 	if (o && !rc)
 		check_traps(o, attr, (uint32_t)mask);
-	if (o && !rc && mask & IBV_QP_STATE &&
-	    attr->qp_state == IBV_QPS_RESET) {
-		if (o->sends)
-			urk_queue_clear(o->sends, atomic_load(&core->sq.tail));
-		if (o->receives)
-			urk_queue_clear(o->receives,
-					atomic_load(&core->rq.tail));
-	}
-	urk_leave();
+	if (o && !rc && mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET)
+		clear_queues(o, core);
+	urk_end();
 	return rc;
 }
 

@@ -87,7 +87,7 @@ static size_t put_headers(struct ur_qp1 *q, uint8_t *pkt)
 			 .pkey = PKEY,
 			 .dqpn = QP1,
 			 .ackreq = true, /* as the kernel does */
-			 .psn = q->psn++ & UR_PSN_MASK },
+			 .psn = q->psn & UR_PSN_MASK },
 		.qkey = QP1_QKEY,
 		.sqpn = QP1,
 	};
@@ -95,11 +95,11 @@ static size_t put_headers(struct ur_qp1 *q, uint8_t *pkt)
 	return ur_hdr_encode(&h, pkt);
 }
 
-int ur_qp1_send(struct ur_qp1 *q, const struct ur_cm_dgram *d)
+const struct ur_burst *ur_qp1_packet(struct ur_qp1 *q,
+				     const struct ur_cm_dgram *d)
 {
 	struct ur_burst *t = &q->burst;
 	struct ur_icrc_flow flow = { .dport = UR_ROCE_PORT };
-	int err;
 
 	memcpy(t->src, d->src, 16);
 	memcpy(t->dst, d->dst, 16);
@@ -121,6 +121,16 @@ int ur_qp1_send(struct ur_qp1 *q, const struct ur_cm_dgram *d)
 	memcpy(flow.dst, d->dst, 16);
 	flow.sport = t->sport;
 	ur_icrc_write(&flow, t->linear, UDP_LEN);
+	return t;
+}
+
+int ur_qp1_send(struct ur_qp1 *q, const struct ur_cm_dgram *d)
+{
+	struct ur_burst *t = &q->burst;
+	int err;
+
+	(void)ur_qp1_packet(q, d);
+	q->psn++;
 	err = q->link->ops->send(q->link, t);
 	if (err) {
 		q->cnt.send_errors++;

@@ -38,6 +38,10 @@ struct ur_qp1;
 int ur_qp1_open(int rx_fd, struct ur_qp1 **out);
 void ur_qp1_close(struct ur_qp1 *q);
 
+/* The packet of the next ur_qp1_send() of that datagram; valid until the next call. */
+const struct ur_burst *ur_qp1_packet(struct ur_qp1 *q,
+				     const struct ur_cm_dgram *d);
+
 /* 0 or -errno; what the network does not take is lost, as on the way. */
 int ur_qp1_send(struct ur_qp1 *q, const struct ur_cm_dgram *d);
 

@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/sys.h"
+#include "engine/capture.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
 #include "wire/bth.h"
@@ -42,6 +43,26 @@ struct ur_cm_roce *ur_cm_roce_started(void)
 	return atomic_load_explicit(&the_cm, memory_order_acquire);
 }
 
+/* What the packet of a received one had besides is not known any more. */
+static void tap(struct ur_cm_roce *rt, const struct ur_cm_dgram *d, bool sent)
+{
+	if (ur_capture_is_on())
+		ur_tap_mad(ur_qp1_packet(rt->qp1, d), sent);
+}
+
+static void send_mad(struct ur_cm_roce *rt, const struct ur_cm_dgram *d)
+{
+	tap(rt, d, true);
+	(void)ur_qp1_send(rt->qp1, d);
+}
+
+static void input(struct ur_cm_roce *rt, const struct ur_cm_dgram *d)
+{
+	tap(rt, d, false);
+	ur_cm_input(rt->cm, d, ur_clock_ns());
+	ur_cm_roce_flush(rt);
+}
+
 void ur_cm_roce_flush(struct ur_cm_roce *rt)
 {
 	struct ur_cm_dgram d;
@@ -51,7 +72,7 @@ void ur_cm_roce_flush(struct ur_cm_roce *rt)
 	do {
 		more = false;
 		while (ur_cm_output(rt->cm, &d))
-			(void)ur_qp1_send(rt->qp1, &d);
+			send_mad(rt, &d);
 		while (ur_cm_take_event(rt->cm, &ev)) {
 			ur_conn_roce_event(rt, &ev);
 			more = true;
@@ -133,10 +154,8 @@ static void empty_inbox(struct ur_cm_roce *rt)
 	struct ur_cm_dgram d;
 	uint32_t qpn;
 
-	while (get(rt, &d)) {
-		ur_cm_input(rt->cm, &d, ur_clock_ns());
-		ur_cm_roce_flush(rt);
-	}
+	while (get(rt, &d))
+		input(rt, &d);
 	while (get_est(rt, &qpn))
 		ur_conn_roce_established(rt, qpn);
 }
@@ -153,10 +172,7 @@ static void inbox_ready(struct ur_cmt_source *src, uint32_t events)
 
 static void on_slot_mad(void *arg, const struct ur_cm_dgram *d)
 {
-	struct ur_cm_roce *rt = arg;
-
-	ur_cm_input(rt->cm, d, ur_clock_ns());
-	ur_cm_roce_flush(rt);
+	input(arg, d);
 }
 
 /*
@@ -241,7 +257,7 @@ __attribute__((destructor)) static void hang_up_at_exit(void)
 		if (ur_cm_disconnect(rc->id, ur_clock_ns()))
 			(void)ur_cm_reject(rc->id, 0, NULL, 0, ur_clock_ns());
 		while (ur_cm_output(rt->cm, &d))
-			(void)ur_qp1_send(rt->qp1, &d);
+			send_mad(rt, &d);
 	}
 	ur_unlock(&rt->cmt->lock);
 }

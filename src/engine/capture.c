@@ -25,7 +25,7 @@ _Static_assert(UR_IW_RX_IOV <= UR_IW_TX_IOV, "ur_tap_stream()");
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ur_capture capture;
 static struct ur_tap taps[UR_MAX_DEVICES];
-static bool on;
+static _Atomic bool on;
 
 static void set_tap(struct ur_lane *l)
 {
@@ -257,6 +257,38 @@ void ur_tap_burst(const struct ur_tap *tap, const struct ur_burst *t, int err)
 	memcpy(r.src, t->src, 16);
 	memcpy(r.dst, t->dst, 16);
 	ur_capture_put(tap, &r, t->iov, t->niov);
+}
+
+bool ur_capture_is_on(void)
+{
+	return atomic_load_explicit(&on, memory_order_relaxed);
+}
+
+void ur_tap_mad(const struct ur_burst *t, bool sent)
+{
+	const uint8_t *here = sent ? t->src : t->dst;
+	struct ur_capture_rec r = { .kind = UR_CAP_ROCE,
+				    .flags = sent ? UR_CAP_OUT : 0,
+				    .scope_id = t->scope_id,
+				    .tclass = t->tclass,
+				    .hop_limit = t->hop_limit,
+				    .sport = t->sport,
+				    .npkts = 1,
+				    .pkt_len = t->pkt_len };
+	uint32_t device = 0;
+
+	for (uint32_t k = 0; k < UR_MAX_DEVICES; k++) {
+		struct ur_adapter *a = ur_process_adapter(k);
+
+		if (a && ur_dev_has_addr(&a->dev, here))
+			device = k;
+	}
+	memcpy(r.src, t->src, 16);
+	memcpy(r.dst, t->dst, 16);
+	pthread_mutex_lock(&lock);
+	if (on)
+		ur_capture_put(&taps[device], &r, t->iov, t->niov);
+	pthread_mutex_unlock(&lock);
 }
 
 void ur_tap_injected(const struct ur_lane *l, const struct ur_rx *rx,

@@ -33,6 +33,11 @@ void ur_tap_burst(const struct ur_tap *tap, const struct ur_burst *t, int err);
 void ur_tap_injected(const struct ur_lane *l, const struct ur_rx *rx,
 		     uint8_t injected, bool sent);
 
+/* A datagram of queue pair 1, for the device that has the local address. The caller
+ * has asked whether there is a capture, which may have ended meanwhile. */
+bool ur_capture_is_on(void);
+void ur_tap_mad(const struct ur_burst *t, bool sent);
+
 /* A raw packet. */
 void ur_tap_frame(const struct ur_tap *tap, const struct iovec *iov, uint32_t n,
 		  bool sent);

@@ -75,12 +75,22 @@ void show_qp(const struct ibv_qp *qp)
 struct ibv_qp *make_qp(struct pair *p)
 {
 	uint32_t depth = p->depth ? p->depth : 4;
-	struct ibv_qp_init_attr init = { .send_cq = p->cq,
-					 .recv_cq = p->cq,
-					 .cap = { depth, depth, 1, 1, 64 },
-					 .sq_sig_all = p->all_signaled,
-					 .qp_type = IBV_QPT_RC };
-	struct ibv_qp *qp = ibv_create_qp(p->pd, &init);
+	struct ibv_qp_init_attr_ex init = {
+		.send_cq = p->cq,
+		.recv_cq = p->cq,
+		.cap = { depth, depth, 1, 1, 64 },
+		.sq_sig_all = p->all_signaled,
+		.qp_type = IBV_QPT_RC,
+		.pd = p->qp_pd,
+		.comp_mask =
+			IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags =
+			IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE,
+	};
+	struct ibv_qp *qp =
+		p->builders ? ibv_create_qp_ex(p->context, &init)
+			    : ibv_create_qp(p->qp_pd,
+					    (struct ibv_qp_init_attr *)&init);
 
 	need(qp != NULL, "ibv_create_qp");
 	return qp;
@@ -106,7 +116,7 @@ void to_rtr(struct pair *p, struct ibv_qp *qp, uint32_t dest, uint32_t psn)
 		.dest_qp_num = dest,
 		.rq_psn = psn,
 		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = 1,
+		.min_rnr_timer = p->rnr_timer_0 ? 0 : 1,
 		.ah_attr = { .is_global = 1,
 			     .port_num = 1,
 			     .grh = { .dgid = p->gid,
@@ -130,6 +140,10 @@ void to_rts(struct pair *p, struct ibv_qp *qp, uint32_t psn)
 				 .sq_psn = psn,
 				 .max_rd_atomic = 1 };
 
+	if (p->no_timeout)
+		a.timeout = 0;
+	if (p->no_retries)
+		a.retry_cnt = 0;
 	need(!ibv_modify_qp(qp, &a,
 			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 				    IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
@@ -149,10 +163,27 @@ static void open_device(struct pair *p)
 	     "ibv_query_gid");
 }
 
+static struct ibv_pd *make_domain(struct pair *p)
+{
+	struct ibv_td_init_attr none = { 0 };
+	struct ibv_parent_domain_init_attr init = { .pd = p->pd };
+	struct ibv_pd *pd;
+
+	p->td = ibv_alloc_td(p->context, &none);
+	need(p->td != NULL, "ibv_alloc_td");
+	init.td = p->td;
+	pd = ibv_alloc_parent_domain(p->context, &init);
+	need(pd != NULL, "ibv_alloc_parent_domain");
+	return pd;
+}
+
 void pair_open(struct pair *p)
 {
+	uint32_t psn = p->psn ? p->psn : 2;
+
 	open_device(p);
 	p->pd = ibv_alloc_pd(p->context);
+	p->qp_pd = p->thread_domain ? make_domain(p) : p->pd;
 	if (p->channel_wanted)
 		p->channel = ibv_create_comp_channel(p->context);
 	p->cq = ibv_create_cq(p->context, p->cqe ? p->cqe : 64, NULL,
@@ -165,8 +196,8 @@ void pair_open(struct pair *p)
 	to_init(p->a);
 	to_init(p->b);
 	to_rtr(p, p->a, p->b->qp_num, 1);
-	to_rtr(p, p->b, p->a->qp_num, 2);
-	to_rts(p, p->a, 2);
+	to_rtr(p, p->b, p->a->qp_num, psn);
+	to_rts(p, p->a, psn);
 	to_rts(p, p->b, 1);
 	show_qp(p->a);
 }
@@ -182,6 +213,9 @@ void pair_close(struct pair *p)
 	if (p->channel)
 		need(!ibv_destroy_comp_channel(p->channel),
 		     "ibv_destroy_comp_channel");
+	if (p->td)
+		need(!ibv_dealloc_pd(p->qp_pd) && !ibv_dealloc_td(p->td),
+		     "ibv_dealloc_td");
 	need(!ibv_dealloc_pd(p->pd), "ibv_dealloc_pd");
 	need(!ibv_close_device(p->context), "ibv_close_device");
 }

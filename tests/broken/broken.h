@@ -23,9 +23,17 @@ struct pair {
 	int channel_wanted;
 	uint8_t rnr_retry;
 	uint8_t timeout;
+	uint32_t psn; /* of a */
+	int builders;
+	int thread_domain;
+	int no_timeout;
+	int no_retries;
+	int rnr_timer_0;
 	/* Set by it */
 	struct ibv_context *context;
 	struct ibv_pd *pd;
+	struct ibv_td *td;
+	struct ibv_pd *qp_pd;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
 	struct ibv_qp *a; /* connected to b */

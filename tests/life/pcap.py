@@ -136,7 +136,8 @@ def messages(path):
     that it was sent again has a PSN of its own.  Two urnics on sockets cut a long
     message into packets above the path MTU, so those are not counted."""
     requests, answers, acks, repeats = {}, {}, 0, []
-    for op, psn, length, comment in fields(path, *FIELDS, 'frame.comment'):
+    for op, psn, length, pad, comment in fields(
+            path, *FIELDS, 'infiniband.bth.padcnt', 'frame.comment'):
         if not op:
             continue
         op, psn = int(op, 0), int(psn, 0)
@@ -153,7 +154,7 @@ def messages(path):
                               any((psn - x) % 2**24 < 64 for x in repeats)):
             raise Failure(f'{path}: PSN {psn} comes twice: '
                           f'{fields(path, *FIELDS, "frame.comment")}')
-        size = int(length) - HEADERS - EXTENDED.get(op, 0)
+        size = int(length) - HEADERS - EXTENDED.get(op, 0) - int(pad, 0)
         to[psn] = (kind[0], op, size)
     if not acks:
         raise Failure('there is no ACK')
@@ -252,6 +253,40 @@ def by_qp(env):
             raise Failure('packets of a queue pair that there is not')
 
 
+MADS = {0x10: 'ConnectRequest', 0x13: 'ConnectReply', 0x14: 'ReadyToUse',
+        0x15: 'DisconnectRequest', 0x16: 'DisconnectReply'}
+
+
+def connection(env):
+    """The messages of the connection manager, at a server."""
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, 'cm')
+        args = ('-a', env.b.ip4, '-p', str(env.port()), '-C', '3')
+        server = Proc(env.b.wrap([env.urnic, 'run', '--', 'stdbuf', '-oL', 'rping',
+                                  '-d', '-s', *args]))
+        client = None
+        try:
+            server.wait_text('rdma_listen', 20)
+            pid = server.leaf()
+            c = Capture(env, path, str(pid))
+            c.begun(env, pid)
+            client = Proc(env.a.wrap([env.urnic, 'run', '--', 'rping', '-c',
+                                      *args]))
+            client.wait(60)
+            server.wait(60)
+            c.finish()
+        finally:
+            server.end()
+            if client:
+                client.end()
+        check_frames(path)
+        seen = {int(x[0], 0) for x in
+                fields(path, 'infiniband.mad.attributeid',
+                       only='infiniband.bth.destqp == 1')}
+        if seen != set(MADS):
+            raise Failure(f'{seen} instead of {MADS}')
+
+
 def last(env):
     """The first failed completion ends the capture."""
     with tempfile.TemporaryDirectory() as d:
@@ -341,6 +376,7 @@ CASES = [
     Case('alike', alike, far=False),
     Case('by-qp', by_qp, far=False),
     Case('injected', injected, far=False),
+    Case('connection', connection, far=False),
     Case('last', last, far=False),
     Case('killed-tool', killed_tool, far=False),
     Case('killed-program', killed_program, far=False),

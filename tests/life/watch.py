@@ -213,6 +213,19 @@ def has_uid(uid):
     return any(first <= uid < first + n for first, _, n in ranges)
 
 
+# The tools that take a process
+OF_PROCESS = (('top', '-n', '1', '-p'), ('explain',),
+              ('pcap', '-w', '/dev/null'), ('fault',))
+TOOLS = ('run', 'show', 'explain', 'top', 'metrics', 'pcap', 'fault', 'trace',
+         'doctor')
+
+
+def helps(env):
+    for name in TOOLS:
+        if 'usage: urnic ' + name not in tool(env, name, '--help').stdout:
+            raise Failure(f'{name} --help')
+
+
 def errors(env):
     s, c = sending(env)
     tool(env, 'top', '-n', 1, '-d', 0.1)
@@ -222,14 +235,18 @@ def errors(env):
     for args in (['top', 'x'], ['top', '-v', 'x'], ['top', '-d', '0'],
                  ['metrics', 'x'], ['metrics', '--listen', '0.0.0.0:1']):
         tool(env, *args, want=2)
-    if os.geteuid() == 0 and has_uid(65534):
-        p = subprocess.run(
-            env.b.wrap(['setpriv', '--reuid=65534', '--regid=65534',
-                        '--clear-groups', env.urnic, 'top', '-n', '1', '-p',
-                        str(c.leaf())]),
-            capture_output=True, text=True, check=False)
-        if p.returncode != 1 or "another user's" not in p.stderr:
-            raise Failure(f'as another user: {p}')
+    for args in OF_PROCESS:
+        p = tool(env, *args, 999999999, want=1)
+        if '999999999' not in p.stderr:
+            raise Failure(f'{args}, no such process: {p}')
+        if os.geteuid() == 0 and has_uid(65534):
+            p = subprocess.run(
+                env.b.wrap(['setpriv', '--reuid=65534', '--regid=65534',
+                            '--clear-groups', env.urnic, *args,
+                            str(c.leaf())]),
+                capture_output=True, text=True, check=False)
+            if p.returncode != 1 or str(c.leaf()) not in p.stderr:
+                raise Failure(f'{args}, as another user: {p}')
     s.end()
     c.end()
 
@@ -243,9 +260,11 @@ def waits(env):
     if p.returncode or p.stderr.count('waiting for a program') != 1 or \
             p.stdout.count('COMMAND') != 2:
         raise Failure(f'{p}')
-    p = subprocess.run(['unshare', '-n', env.urnic, 'top', '-n', '1', '-p',
-                        '1'], capture_output=True, text=True, check=False)
-    if p.returncode != 1 or 'no urnicd runs' not in p.stderr:
+    for args in OF_PROCESS:
+        p = subprocess.run(['unshare', '-n', env.urnic, *args, '1'],
+                           capture_output=True, text=True, check=False)
+        if p.returncode == 1 and 'no urnicd runs' in p.stderr:
+            continue
         raise Failure(f'{p}')
 
 
@@ -501,6 +520,7 @@ CASES = [
     Case('top', top(False)),
     Case('top-wire', top(True)),
     Case('killed', killed, far=False),
+    Case('helps', helps, far=False),
     Case('errors', errors, far=False),
     Case('waits', waits, far=False),
     Case('metrics', metrics, far=False),
