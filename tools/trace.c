@@ -22,10 +22,12 @@
 #include "run_check.h"
 #include "urnic.h"
 
-#define LIBRARY "liburnic-trace.so"
-#define BUSY_MS 1
-#define IDLE_MS 5
-#define AT_ONCE 65536u /* records between two looks at the processes */
+#define LIBRARY	 "liburnic-trace.so"
+/* While the program runs, records are written out for a twentieth of the time, and
+ * the rest waits in the spool, so that the tool takes little of the processors. */
+#define TICK_MS	 5
+#define SHARE_NS 250000u
+#define AT_ONCE	 64u /* records between two looks at the clock */
 
 static const char usage[] =
 	"usage: urnic trace [options] [--] PROGRAM [ARGUMENTS]\n"
@@ -38,6 +40,8 @@ static const char usage[] =
 	"                    errors: only those that failed\n"
 	"  --qp QPN          only of this queue pair (0x...)\n"
 	"  --sample N        of the data path only every Nth\n"
+	"  --block           a program that is faster than the tool waits for it, and\n"
+	"                    no record is missing\n"
 	"  -c                count: calls, errors and time of each\n"
 	"  --json            lines of JSON\n"
 	"  --perfetto FILE   trace events for ui.perfetto.dev or chrome://tracing\n"
@@ -50,6 +54,7 @@ struct trace {
 	struct ur_trace_sources sources;
 	struct ur_trace_queues *queues;
 	uint32_t sample;
+	bool block;
 	bool merge;
 	char socket[UR_TRACE_PATH];
 	pid_t child; /* 0: it has ended */
@@ -116,19 +121,21 @@ static void put_record(struct trace *t, struct ur_trace_source *s)
 	}
 }
 
-/* Records of before `until`.  True: there may be more. */
-static bool drain(struct trace *t, uint64_t until)
+/* Records of before `until`, until the clock says `stop`.  True: there may be more. */
+static bool drain(struct trace *t, uint64_t until, uint64_t stop)
 {
 	struct ur_trace_source *s;
 
 	ur_trace_accept(&t->sources);
-	for (uint32_t n = 0; n < AT_ONCE; n++) {
-		s = ur_trace_oldest(&t->sources, until);
-		if (!s)
-			return n != 0;
-		put_record(t, s);
-		ur_trace_pop(s);
-	}
+	do {
+		for (uint32_t n = 0; n < AT_ONCE; n++) {
+			s = ur_trace_oldest(&t->sources, until);
+			if (!s)
+				return false;
+			put_record(t, s);
+			ur_trace_pop(s);
+		}
+	} while (ur_clock_ns() < stop);
 	return true;
 }
 
@@ -166,23 +173,23 @@ static void follow(struct trace *t)
 	bool runs = true;
 
 	while (runs) {
-		bool more;
-
 		if (interrupted)
 			forward_signal(t);
 		/* Before the records: those written last are seen. */
 		runs = (int)program_runs(t) |
 		       (int)ur_trace_running(&t->sources);
 		until = ur_clock_ns();
-		more = drain(t, until);
-		if (!more && t->out.format != &ur_trace_perfetto)
+		if (!drain(t, until, until + SHARE_NS) &&
+		    t->out.format != &ur_trace_perfetto)
 			(void)fflush(t->out.file);
+		ur_trace_spool(&t->sources);
 		if (interrupted && !t->child)
 			break;
 		if (runs)
-			poll(&f, 1, more ? BUSY_MS : IDLE_MS);
+			poll(&f, 1, TICK_MS);
 	}
-	while (drain(t, until))
+	interrupted = 0;
+	while (!interrupted && drain(t, until, ur_clock_ns() + 100000000u))
 		;
 }
 
@@ -205,7 +212,7 @@ static void finish(struct trace *t)
 	if (ur_trace_lost(&t->sources))
 		ur_tool_error("trace: %llu records are missing, since the "
 			      "processes wrote them faster than they were read "
-			      "(--sample, -e)",
+			      "(--block, --sample, -e)",
 			      (unsigned long long)ur_trace_lost(&t->sources));
 }
 
@@ -216,7 +223,9 @@ static int set_environment(const struct trace *t)
 	char value[UR_TRACE_PATH + 64];
 
 	snprintf(value, sizeof(value), "%u:%u:%s",
-		 ur_trace_filter_classes(&t->filter), t->sample, t->socket);
+		 ur_trace_filter_classes(&t->filter) |
+			 (t->block ? UR_TRACE_BLOCK : 0),
+		 t->sample, t->socket);
 	if (setenv("URNIC_TRACE", value, 1))
 		return -errno;
 	return ur_run_environment(LIBRARY);
@@ -334,6 +343,9 @@ static bool option(struct trace *t, int c, const char *text)
 		return number(text, &t->filter.qpn, 0, 0xffffff);
 	case 's':
 		return number(text, &t->sample, 1, 1000000000);
+	case 'b':
+		t->block = true;
+		return true;
 	case 'c':
 		t->out.format = &ur_trace_count;
 		return true;
@@ -358,6 +370,7 @@ static int parse(struct trace *t, int argc, char **argv)
 		{ "output", required_argument, NULL, 'o' },
 		{ "qp", required_argument, NULL, 'q' },
 		{ "sample", required_argument, NULL, 's' },
+		{ "block", no_argument, NULL, 'b' },
 		{ "json", no_argument, NULL, 'j' },
 		{ "perfetto", required_argument, NULL, 'p' },
 		{ "merge", no_argument, NULL, 'm' },

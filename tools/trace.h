@@ -33,6 +33,10 @@ struct ur_trace_source {
 	struct ur_trace_proc *proc;
 	uint32_t tid;
 	struct ur_trace_head *head; /* NULL: in the list of the drained */
+	uint64_t at;		    /* the next unit to be read */
+	uint64_t tail; /* units from here on are in the ring, those before in
+			  the spool */
+	struct ur_trace_spool *spool; /* NULL: it needed none so far */
 	uint64_t lost;
 	bool has_item; /* the oldest record */
 	struct ur_trace_item item;
@@ -123,6 +127,8 @@ void ur_trace_accept(struct ur_trace_sources *s);
 struct ur_trace_source *ur_trace_oldest(struct ur_trace_sources *s,
 					uint64_t until_ns);
 void ur_trace_pop(struct ur_trace_source *x);
+/* Copy records out of rings that fill, to be read later. */
+void ur_trace_spool(struct ur_trace_sources *s);
 /* Does a traced process run? */
 bool ur_trace_running(struct ur_trace_sources *s);
 void ur_trace_sources_close(struct ur_trace_sources *s);

@@ -123,6 +123,122 @@ void ur_trace_accept(struct ur_trace_sources *s)
 	}
 }
 
+/* --- the spool --- */
+
+#define SPOOL_AT    (UR_TRACE_UNITS / 8) /* units in the ring */
+#define BLOCK_UNITS 1024u
+
+/* A file without a name, with the units of positions before the tail. */
+struct ur_trace_spool {
+	int fd;
+	uint64_t from; /* the block: units [from, to) */
+	uint64_t to;
+	uint8_t block[BLOCK_UNITS * UR_TRACE_UNIT];
+};
+
+static const uint8_t *in_ring(const struct ur_trace_source *x, uint64_t at)
+{
+	return (const uint8_t *)x->head + UR_TRACE_HEAD +
+	       (at & MASK) * UR_TRACE_UNIT;
+}
+
+static int open_spool(void)
+{
+	const char *dir = secure_getenv("TMPDIR");
+	int fd = open(dir ? dir : "/var/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC,
+		      0600);
+
+	return fd >= 0 ? fd : memfd_create("urnic-trace-spool", MFD_CLOEXEC);
+}
+
+static bool has_spool(struct ur_trace_source *x)
+{
+	struct ur_trace_spool *p = x->spool;
+
+	if (p)
+		return true;
+	p = malloc(sizeof(*p));
+	if (!p)
+		return false;
+	p->from = p->to = 0;
+	p->fd = open_spool();
+	if (p->fd < 0) {
+		free(p);
+		return false;
+	}
+	x->spool = p;
+	return true;
+}
+
+static void set_tail(struct ur_trace_source *x, uint64_t tail)
+{
+	x->tail = tail;
+	atomic_store_explicit(&x->head->tail, tail, memory_order_release);
+}
+
+static uint64_t head_of(const struct ur_trace_source *x)
+{
+	return atomic_load_explicit(&x->head->head, memory_order_acquire);
+}
+
+/* Without room for it the ring fills, and its thread counts what it loses. */
+static void spool(struct ur_trace_source *x, uint64_t head)
+{
+	while (x->tail != head && head - x->tail <= UR_TRACE_UNITS) {
+		uint64_t n = UR_TRACE_UNITS - (x->tail & MASK);
+		ssize_t done;
+
+		if (n > head - x->tail)
+			n = head - x->tail;
+		done = pwrite(x->spool->fd, in_ring(x, x->tail),
+			      n * UR_TRACE_UNIT,
+			      (off_t)(x->tail * UR_TRACE_UNIT));
+		if (done < (ssize_t)UR_TRACE_UNIT)
+			return;
+		set_tail(x, x->tail + (uint64_t)done / UR_TRACE_UNIT);
+	}
+}
+
+void ur_trace_spool(struct ur_trace_sources *s)
+{
+	for (struct ur_trace_source *x = s->first; x; x = x->next) {
+		uint64_t head = x->head ? head_of(x) : 0;
+
+		if (x->head && head - x->tail > SPOOL_AT && has_spool(x))
+			spool(x, head);
+	}
+}
+
+static void close_spool(struct ur_trace_source *x)
+{
+	if (!x->spool)
+		return;
+	close(x->spool->fd);
+	free(x->spool);
+	x->spool = NULL;
+}
+
+/* The unit at a position before the head; NULL: the file is damaged. */
+static const uint8_t *unit_at(struct ur_trace_source *x, uint64_t at)
+{
+	struct ur_trace_spool *p = x->spool;
+	uint64_t n = x->tail - at;
+	ssize_t got;
+
+	if (at >= x->tail)
+		return in_ring(x, at);
+	if (at < p->from || at >= p->to) {
+		got = pread(p->fd, p->block,
+			    (n < BLOCK_UNITS ? n : BLOCK_UNITS) * UR_TRACE_UNIT,
+			    (off_t)(at * UR_TRACE_UNIT));
+		if (got < (ssize_t)UR_TRACE_UNIT)
+			return NULL;
+		p->from = at;
+		p->to = at + (uint64_t)got / UR_TRACE_UNIT;
+	}
+	return p->block + (at - p->from) * UR_TRACE_UNIT;
+}
+
 /* --- reading --- */
 
 static void drop(struct ur_trace_source *x)
@@ -130,35 +246,41 @@ static void drop(struct ur_trace_source *x)
 	x->lost = atomic_load(&x->head->lost);
 	munmap(x->head, UR_TRACE_FILE);
 	x->head = NULL;
+	close_spool(x);
+}
+
+/* A copy of n units; the writer may change them at any time. */
+static bool copy(struct ur_trace_source *x, uint32_t first, uint32_t n)
+{
+	uint8_t *to = (uint8_t *)&x->item;
+
+	for (uint32_t i = first; i < n; i++) {
+		const uint8_t *from = unit_at(x, x->at + i);
+
+		if (!from)
+			return false;
+		memcpy(to + (size_t)i * UR_TRACE_UNIT, from, UR_TRACE_UNIT);
+	}
+	return true;
 }
 
 /* A copy of the oldest record; the writer's memory is not trusted. */
 static bool peek(struct ur_trace_source *x)
 {
-	uint64_t tail =
-		atomic_load_explicit(&x->head->tail, memory_order_relaxed);
-	uint64_t n =
-		atomic_load_explicit(&x->head->head, memory_order_acquire) -
-		tail;
-	const uint8_t *ring = (const uint8_t *)x->head + UR_TRACE_HEAD;
-	uint8_t *to = (uint8_t *)&x->item;
-	uint32_t units;
+	uint64_t head = head_of(x);
+	uint32_t units = 0;
 
-	if (!n)
+	if (head == x->at)
 		return false;
-	memcpy(to, ring + (tail & MASK) * UR_TRACE_UNIT, UR_TRACE_UNIT);
-	units = x->item.rec.units;
-	if (!units || n > UR_TRACE_UNITS || units > n ||
-	    (size_t)units * UR_TRACE_UNIT > sizeof(x->item)) {
-		ur_tool_error("process %u: its trace is damaged", x->proc->pid);
-		drop(x);
-		return false;
-	}
-	for (uint32_t i = 1; i < units; i++)
-		memcpy(to + (size_t)i * UR_TRACE_UNIT,
-		       ring + ((tail + i) & MASK) * UR_TRACE_UNIT,
-		       UR_TRACE_UNIT);
-	return true;
+	if (head - x->tail <= UR_TRACE_UNITS && copy(x, 0, 1))
+		units = x->item.rec.units;
+	if (units && units <= head - x->at &&
+	    (size_t)units * UR_TRACE_UNIT <= sizeof(x->item) &&
+	    copy(x, 1, units))
+		return true;
+	ur_tool_error("process %u: its trace is damaged", x->proc->pid);
+	drop(x);
+	return false;
 }
 
 static bool has_ended(struct ur_trace_proc *p)
@@ -215,13 +337,13 @@ struct ur_trace_source *ur_trace_oldest(struct ur_trace_sources *s,
 
 void ur_trace_pop(struct ur_trace_source *x)
 {
-	uint64_t tail =
-		atomic_load_explicit(&x->head->tail, memory_order_relaxed);
-
 	/* units may be anything by now: that of the copy. */
-	atomic_store_explicit(&x->head->tail, tail + x->item.rec.units,
-			      memory_order_release);
+	x->at += x->item.rec.units;
 	x->has_item = false;
+	if (x->at > x->tail)
+		set_tail(x, x->at);
+	else if (x->at == x->tail && ftruncate(x->spool->fd, 0))
+		close_spool(x);
 }
 
 bool ur_trace_running(struct ur_trace_sources *s)

@@ -210,6 +210,34 @@ def sampled(env):
         raise Failure(f'{n} of 1000 requests')
 
 
+def complete(env):
+    """More requests than a ring holds, while the tool is stopped for a time: the
+    program waits for it, and none is missing."""
+    n = 400000
+    arg = ['ib_send_bw', '-d', 'urnic0', '-s', '64', '-n', n, '-F', '-p', env.port()]
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, 'trace')
+        s = Proc(env.a.wrap([env.urnic, 'run', '--', *map(str, arg)]))
+        c = None
+        try:
+            s.wait_listen(arg[-1])
+            c = start(env, env.b, ('-c', '-e', 'wr', '--block', '-o', path),
+                      arg + [env.a.ip4])
+            time.sleep(0.2)
+            os.kill(c.pid, signal.SIGSTOP)
+            time.sleep(0.5)
+            os.kill(c.pid, signal.SIGCONT)
+            said = ended(c)
+            ended(s)
+        finally:
+            s.end()
+            if c:
+                c.end()
+        text = open(path, encoding='ascii').read()
+    if 'missing' in said or not re.search(rf' {n} +0  SEND', text):
+        raise Failure(f'{said}{text}')
+
+
 def counted(env):
     """-c on iWARP: the numbers of a program that says them."""
     arg = ['env', 'URNIC_DEVICES=urniw0', 'rping', '-C', N, '-a', env.a.ip4]
@@ -373,6 +401,7 @@ CASES = [
     Case('rping', rping),
     Case('perfetto', perfetto),
     Case('sampled', sampled, far=False),
+    Case('complete', complete, far=False),
     Case('counted', counted),
     Case('errors', errors, far=False),
     Case('forked', forked, far=False),

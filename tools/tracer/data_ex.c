@@ -38,7 +38,7 @@ static struct ur_trace_rec *begin(const struct ibv_qp_ex *qp,
 
 	finish(t);
 	t->built = (struct ur_trace_rec){
-		.ns = tr_now(),
+		.ns = t->batch_ns,
 		.kind = UR_TRACE_POST,
 		.context = tr_context_id(qp->qp_base.context),
 		.wr_qpn = qp->qp_base.qp_num,
@@ -232,8 +232,8 @@ static int wr_complete(struct ibv_qp_ex *qp)
 	if (call) {
 		about.wr_qpn = qp->qp_base.qp_num;
 		about.count = 1;
-		tr_data(t, UR_TRACE_CALL_ibv_wr_complete, t->batch_ns, rc,
-			&about);
+		tr_data(t, UR_TRACE_CALL_ibv_wr_complete, t->batch_ns,
+			ur_clock_ns(), rc, &about);
 	}
 	return rc;
 }
@@ -313,14 +313,19 @@ static int poll(struct ibv_cq_ex *cq, int rc, uint64_t from,
 	if (tr_wants_call(t)) {
 		about.wr_id = cq->wr_id;
 		about.wr_qpn = cq->read_qp_num ? cq->read_qp_num(cq) : 0;
-		tr_data(t, call, from, rc, &about);
+		tr_data(t, call, from, ur_clock_ns(), rc, &about);
 	}
 	return rc;
 }
 
+static uint64_t poll_begins(void)
+{
+	return tr_classes & UR_TRACE_data ? ur_clock_ns() : 0;
+}
+
 static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 {
-	uint64_t from = tr_now();
+	uint64_t from = poll_begins();
 
 	return poll(cq, real_cq.start_poll(cq, attr), from,
 		    UR_TRACE_CALL_ibv_start_poll);
@@ -328,7 +333,7 @@ static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 
 static int next_poll(struct ibv_cq_ex *cq)
 {
-	uint64_t from = tr_now();
+	uint64_t from = poll_begins();
 
 	return poll(cq, real_cq.next_poll(cq), from,
 		    UR_TRACE_CALL_ibv_next_poll);

@@ -13,7 +13,8 @@
 
 #include "tracer.h"
 
-#define MASK (UR_TRACE_UNITS - 1)
+#define MASK	  (UR_TRACE_UNITS - 1)
+#define MOST_NAPS 5000 /* of 200 us each */
 
 unsigned int tr_classes;
 uint32_t tr_sample = 1;
@@ -146,13 +147,32 @@ struct tr_thread *tr_self(void)
 	return &self;
 }
 
-static uint64_t room(struct tr_thread *t, uint64_t head, uint32_t spare,
-		     uint32_t need)
+static bool room(struct tr_thread *t, uint64_t head, uint32_t spare,
+		 uint32_t need)
 {
 	if (head + need + spare - t->tail > UR_TRACE_UNITS)
 		t->tail = atomic_load_explicit(&t->ring->tail,
 					       memory_order_acquire);
 	return head + need + spare - t->tail <= UR_TRACE_UNITS;
+}
+
+/* The tool may be stopped or dead: as long as it reads. */
+static bool wait_for_room(struct tr_thread *t, uint64_t head, uint32_t spare,
+			  uint32_t need)
+{
+	const struct timespec nap = { .tv_nsec = 200000 };
+	uint64_t was = t->tail;
+
+	for (int naps = 0; naps < MOST_NAPS; naps++) {
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+		if (room(t, head, spare, need))
+			return true;
+		if (t->tail != was)
+			naps = 0;
+		was = t->tail;
+	}
+	tr_classes &= ~(unsigned int)UR_TRACE_BLOCK;
+	return false;
 }
 
 static void append(struct tr_thread *t, const struct ur_trace_rec *rec,
@@ -161,8 +181,11 @@ static void append(struct tr_thread *t, const struct ur_trace_rec *rec,
 	struct ur_trace_head *h = t->ring;
 	uint64_t head = atomic_load_explicit(&h->head, memory_order_relaxed);
 	const uint8_t *from = (const uint8_t *)rec;
+	uint32_t spare = data ? UR_TRACE_SPARE : 0;
 
-	if (!room(t, head, data ? UR_TRACE_SPARE : 0, rec->units)) {
+	if (!room(t, head, spare, rec->units) &&
+	    !(tr_classes & UR_TRACE_BLOCK &&
+	      wait_for_room(t, head, spare, rec->units))) {
 		atomic_store_explicit(
 			&h->lost,
 			atomic_load_explicit(&h->lost, memory_order_relaxed) +

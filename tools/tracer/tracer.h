@@ -184,6 +184,6 @@ void tr_empty_end(struct tr_thread *t, uint64_t end_ns);
 /* Is this data call recorded? */
 bool tr_wants_call(struct tr_thread *t);
 void tr_data(struct tr_thread *t, enum ur_trace_call call, uint64_t from_ns,
-	     int64_t result, const struct ur_trace_rec *about);
+	     uint64_t to_ns, int64_t result, const struct ur_trace_rec *about);
 
 #endif
