@@ -31,9 +31,11 @@
 
 static const char usage[] =
 	"usage: urnic trace [options] [--] PROGRAM [ARGUMENTS]\n"
+	"       urnic trace [options] PID\n"
 	"       urnic trace --merge [-o FILE] FILE FILE...\n"
-	"Runs PROGRAM with urnic, and writes its calls of verbs, rdma_cm and\n"
-	"rsockets, and its work requests from post to completion.\n"
+	"Runs PROGRAM with urnic, or attaches to a process of yours until SIGINT, and\n"
+	"writes its calls of verbs, rdma_cm and rsockets, and its work requests from\n"
+	"post to completion.\n"
 	"  -o FILE           write there, not to standard error\n"
 	"  -e LIST           only these, separated by commas: names of calls, verbs,\n"
 	"                    cm, rsocket, data (post and poll), wr (requests), and\n"
@@ -53,6 +55,7 @@ struct trace {
 	struct ur_trace_out out;
 	struct ur_trace_sources sources;
 	struct ur_trace_queues *queues;
+	uint32_t pid; /* of a running process; 0: none */
 	uint32_t sample;
 	bool block;
 	bool merge;
@@ -168,7 +171,8 @@ static void forward_signal(struct trace *t)
 
 static void follow(struct trace *t)
 {
-	struct pollfd f = { t->sources.listener, POLLIN, 0 };
+	struct pollfd f = { t->pid ? t->sources.link : t->sources.listener,
+			    POLLIN, 0 };
 	uint64_t until = 0;
 	bool runs = true;
 
@@ -189,6 +193,10 @@ static void follow(struct trace *t)
 			poll(&f, 1, TICK_MS);
 	}
 	interrupted = 0;
+	if (t->sources.link >= 0) {
+		ur_trace_detach(&t->sources);
+		until = ur_clock_ns();
+	}
 	while (!interrupted && drain(t, until, ur_clock_ns() + 100000000u))
 		;
 }
@@ -218,14 +226,18 @@ static void finish(struct trace *t)
 
 /* --- set up --- */
 
+static unsigned int wanted_classes(const struct trace *t)
+{
+	return ur_trace_filter_classes(&t->filter) |
+	       (t->block ? UR_TRACE_BLOCK : 0);
+}
+
 static int set_environment(const struct trace *t)
 {
 	char value[UR_TRACE_PATH + 64];
 
-	snprintf(value, sizeof(value), "%u:%u:%s",
-		 ur_trace_filter_classes(&t->filter) |
-			 (t->block ? UR_TRACE_BLOCK : 0),
-		 t->sample, t->socket);
+	snprintf(value, sizeof(value), "%u:%u:%s", wanted_classes(t), t->sample,
+		 t->socket);
 	if (setenv("URNIC_TRACE", value, 1))
 		return -errno;
 	return ur_run_environment(LIBRARY);
@@ -274,7 +286,25 @@ static int open_output(struct trace *t)
 	return t->queues ? 0 : -ENOMEM;
 }
 
-static int trace_program(struct trace *t, char **argv)
+static int begin_program(struct trace *t, char **argv)
+{
+	int status = ur_run_check(argv);
+
+	if (status)
+		return status;
+	return ur_trace_listen(&t->sources, t->socket) || set_environment(t) ||
+			       open_output(t) || start(t, argv)
+		       ? 125
+		       : 0;
+}
+
+static int begin_process(struct trace *t)
+{
+	return open_output(t) || ur_trace_attach(&t->sources, t->pid,
+						 wanted_classes(t), t->sample);
+}
+
+static int trace_it(struct trace *t, char **argv)
 {
 	struct sigaction sa = { .sa_handler = on_signal };
 	int status;
@@ -282,14 +312,9 @@ static int trace_program(struct trace *t, char **argv)
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	status = ur_run_check(argv);
+	status = t->pid ? begin_process(t) : begin_program(t, argv);
 	if (status)
 		return status;
-	if (ur_trace_listen(&t->sources, t->socket) || set_environment(t) ||
-	    open_output(t))
-		return 125;
-	if (start(t, argv))
-		return 125;
 	t->out.format->begin(&t->out);
 	follow(t);
 	finish(t);
@@ -392,15 +417,19 @@ static int parse(struct trace *t, int argc, char **argv)
 			return 2;
 		}
 	}
-	if (optind < argc && !is_pid(argc - optind, argv[optind]))
+	if (optind < argc && is_pid(argc - optind, argv[optind]) &&
+	    !number(argv[optind], &t->pid, 1, INT_MAX)) {
+		ur_tool_error("trace: \"%s\" is no process", argv[optind]);
+		return 2;
+	}
+	if (t->pid && t->sample != 1) {
+		/* Requests that are outstanding would have to be counted. */
+		ur_tool_error("trace: --sample: not of a running process");
+		return 2;
+	}
+	if (optind < argc || t->merge)
 		return -1;
-	if (optind < argc)
-		ur_tool_error(
-			"trace: a running process cannot be traced: start "
-			"it by urnic trace, or look at it by urnic top or "
-			"pcap");
-	else
-		fputs(usage, stderr);
+	fputs(usage, stderr);
 	return 2;
 }
 
@@ -412,13 +441,14 @@ int ur_cmd_trace(int argc, char **argv)
 	if (!t)
 		return 1;
 	t->sources.listener = -1;
+	t->sources.link = -1;
 	t->sample = 1;
 	t->out.format = &ur_trace_text;
 	status = parse(t, argc, argv);
 	if (status < 0)
 		status = t->merge ? ur_trace_merge(t->out.path, argc - optind,
 						   argv + optind)
-				  : trace_program(t, argv + optind);
+				  : trace_it(t, argv + optind);
 	clean_up(t);
 	free(t);
 	return status;

@@ -47,6 +47,8 @@ struct ur_trace_source {
 
 struct ur_trace_sources {
 	int listener;
+	int link; /* to a running process; -1: none */
+	uint32_t link_pid;
 	struct ur_trace_source *first;
 	struct ur_trace_source *drained; /* their threads have ended */
 	struct ur_trace_proc *procs;
@@ -118,6 +120,13 @@ bool ur_trace_filter_wr(const struct ur_trace_filter *f,
 /* Listen for threads: 0 and the socket's path, which the caller removes, or
  * -errno, which was reported. */
 int ur_trace_listen(struct ur_trace_sources *s, char path[UR_TRACE_PATH]);
+
+/* --- trace_attach.c --- */
+
+/* Attach to a running process: 0; not 0 was reported. */
+int ur_trace_attach(struct ur_trace_sources *s, uint32_t pid,
+		    unsigned int classes, uint32_t sample);
+void ur_trace_detach(struct ur_trace_sources *s);
 
 /* --- trace_source.c --- */
 

@@ -34,8 +34,8 @@ static struct ur_trace_head *map(int fd)
 	return h == MAP_FAILED ? NULL : h;
 }
 
-/* The descriptor that came with it, or -1. */
-static int receive(int conn, struct ur_trace_hello *hello)
+/* The descriptor that came with it; -1: there is none; -2: the socket has ended. */
+static int receive(int conn, int flags, struct ur_trace_hello *hello)
 {
 	union {
 		char room[CMSG_SPACE(sizeof(int))];
@@ -46,10 +46,12 @@ static int receive(int conn, struct ur_trace_hello *hello)
 			    .msg_iovlen = 1,
 			    .msg_control = control.room,
 			    .msg_controllen = sizeof(control.room) };
-	ssize_t n = recvmsg(conn, &m, MSG_CMSG_CLOEXEC);
+	ssize_t n = recvmsg(conn, &m, flags | MSG_CMSG_CLOEXEC);
 	const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
 	int fd = -1;
 
+	if (!n)
+		return -2;
 	if (c && c->cmsg_type == SCM_RIGHTS)
 		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
 	if (n == (ssize_t)sizeof(*hello) && hello->magic == UR_TRACE_MAGIC)
@@ -79,9 +81,30 @@ static struct ur_trace_proc *proc_of(struct ur_trace_sources *s, uint32_t pid,
 	return p;
 }
 
+/* A ring; the descriptor is closed. */
+static void add(struct ur_trace_sources *s, int fd, uint32_t pid,
+		const struct ur_trace_hello *hello)
+{
+	struct ur_trace_source **end = &s->first, *x = calloc(1, sizeof(*x));
+
+	if (x)
+		x->head = map(fd);
+	close(fd);
+	if (x && x->head)
+		x->proc = proc_of(s, pid, hello->comm);
+	if (!x || !x->proc) {
+		free(x);
+		return;
+	}
+	x->tid = hello->tid;
+	while (*end)
+		end = &(*end)->next;
+	*end = x;
+	s->n++;
+}
+
 static void take(struct ur_trace_sources *s, int conn)
 {
-	struct ur_trace_source **end = &s->first, *x;
 	struct ur_trace_hello hello;
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
@@ -93,31 +116,33 @@ static void take(struct ur_trace_sources *s, int conn)
 		       sizeof(patience)) ||
 	    getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &cred, &len))
 		return;
-	fd = receive(conn, &hello);
-	if (fd < 0)
-		return;
-	x = calloc(1, sizeof(*x));
-	if (x)
-		x->head = map(fd);
-	close(fd);
-	if (x && x->head)
-		x->proc = proc_of(s, (uint32_t)cred.pid, hello.comm);
-	if (!x || !x->proc) {
-		free(x);
-		return;
+	fd = receive(conn, 0, &hello);
+	if (fd >= 0)
+		add(s, fd, (uint32_t)cred.pid, &hello);
+}
+
+/* From the process that was attached to. */
+static void take_linked(struct ur_trace_sources *s)
+{
+	struct ur_trace_hello hello;
+	int fd;
+
+	while ((fd = receive(s->link, MSG_DONTWAIT, &hello)) >= 0)
+		add(s, fd, s->link_pid, &hello);
+	if (fd == -2) {
+		close(s->link);
+		s->link = -1;
 	}
-	x->tid = hello.tid;
-	while (*end)
-		end = &(*end)->next;
-	*end = x;
-	s->n++;
 }
 
 void ur_trace_accept(struct ur_trace_sources *s)
 {
 	int conn;
 
-	while ((conn = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+	if (s->link >= 0)
+		take_linked(s);
+	while (s->listener >= 0 &&
+	       (conn = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
 		take(s, conn);
 		close(conn);
 	}
@@ -348,7 +373,7 @@ void ur_trace_pop(struct ur_trace_source *x)
 
 bool ur_trace_running(struct ur_trace_sources *s)
 {
-	bool any = false;
+	bool any = s->link >= 0;
 
 	for (struct ur_trace_proc *p = s->procs; p; p = p->next)
 		any |= !has_ended(p);
@@ -392,4 +417,6 @@ void ur_trace_sources_close(struct ur_trace_sources *s)
 	}
 	if (s->listener >= 0)
 		close(s->listener);
+	if (s->link >= 0)
+		close(s->link);
 }

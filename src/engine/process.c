@@ -17,6 +17,7 @@
 #include "engine/capture.h"
 #include "engine/device_faults.h"
 #include "engine/faults.h"
+#include "engine/trace.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
 #include "engine/publish.h"
@@ -189,7 +190,7 @@ int ur_process_client_open(struct ur_adapter *a)
 			ur_client_on_capture(client, ur_capture_begin,
 					     ur_capture_end);
 		if (!err)
-			ur_client_on_fault(client, ur_faults_order);
+			ur_client_on_fault(client, ur_tool_order);
 		if (!err)
 			atomic_store_explicit(&the_client, client,
 					      memory_order_release);

@@ -427,6 +427,17 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	return rc;
 }
 
+void tr_unwrap_data(struct ibv_context_ops *ops)
+{
+	if (ops->poll_cq != poll_cq)
+		return;
+	ops->poll_cq = real.poll_cq;
+	ops->req_notify_cq = real.req_notify_cq;
+	ops->post_send = real.post_send;
+	ops->post_recv = real.post_recv;
+	ops->post_srq_recv = real.post_srq_recv;
+}
+
 /* All contexts have the same functions. */
 void tr_wrap_data(struct ibv_context_ops *ops)
 {

@@ -247,35 +247,47 @@ static void wr_abort(struct ibv_qp_ex *qp)
 	cancel(t, qp);
 }
 
-#define WRAP(member)                                                           \
-	((void)(qp->member ? (real.member = qp->member, qp->member = (member), \
-			      true)                                            \
-			   : false))
-
 /* Any queue pair has the same builders, or lacks one. */
+#define BUILDERS(DO)                                                           \
+	DO(wr_atomic_cmp_swp)                                                  \
+	DO(wr_atomic_fetch_add)                                                \
+	DO(wr_bind_mw)                                                         \
+	DO(wr_local_inv)                                                       \
+	DO(wr_rdma_read)                                                       \
+	DO(wr_rdma_write)                                                      \
+	DO(wr_rdma_write_imm)                                                  \
+	DO(wr_send)                                                            \
+	DO(wr_send_imm)                                                        \
+	DO(wr_send_inv)                                                        \
+	DO(wr_send_tso)                                                        \
+	DO(wr_set_inline_data)                                                 \
+	DO(wr_set_inline_data_list)                                            \
+	DO(wr_set_sge)                                                         \
+	DO(wr_set_sge_list)                                                    \
+	DO(wr_start)                                                           \
+	DO(wr_complete)                                                        \
+	DO(wr_abort)                                                           \
+	DO(wr_atomic_write)
+
+#define WRAP(member)                                                           \
+	if (qp->member && qp->member != (member)) {                            \
+		real.member = qp->member;                                      \
+		qp->member = (member);                                         \
+	}
+#define UNWRAP(member)                                                         \
+	if (qp->member == (member))                                            \
+		qp->member = real.member;
+
 void tr_wrap_builders(struct ibv_qp_ex *qp)
 {
 	if (!(tr_classes & (UR_TRACE_data | UR_TRACE_wr)))
 		return;
-	WRAP(wr_atomic_cmp_swp);
-	WRAP(wr_atomic_fetch_add);
-	WRAP(wr_bind_mw);
-	WRAP(wr_local_inv);
-	WRAP(wr_rdma_read);
-	WRAP(wr_rdma_write);
-	WRAP(wr_rdma_write_imm);
-	WRAP(wr_send);
-	WRAP(wr_send_imm);
-	WRAP(wr_send_inv);
-	WRAP(wr_send_tso);
-	WRAP(wr_set_inline_data);
-	WRAP(wr_set_inline_data_list);
-	WRAP(wr_set_sge);
-	WRAP(wr_set_sge_list);
-	WRAP(wr_start);
-	WRAP(wr_complete);
-	WRAP(wr_abort);
-	WRAP(wr_atomic_write);
+	BUILDERS(WRAP)
+}
+
+void tr_unwrap_builders(struct ibv_qp_ex *qp)
+{
+	BUILDERS(UNWRAP)
 }
 
 /* --- completion queues --- */
@@ -348,4 +360,12 @@ void tr_wrap_readers(struct ibv_cq_ex *cq)
 	real_cq.next_poll = cq->next_poll;
 	cq->start_poll = start_poll;
 	cq->next_poll = next_poll;
+}
+
+void tr_unwrap_readers(struct ibv_cq_ex *cq)
+{
+	if (cq->start_poll != start_poll)
+		return;
+	cq->start_poll = real_cq.start_poll;
+	cq->next_poll = real_cq.next_poll;
 }
