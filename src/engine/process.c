@@ -17,12 +17,12 @@
 #include "engine/capture.h"
 #include "engine/device_faults.h"
 #include "engine/faults.h"
-#include "engine/trace.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
 #include "engine/publish.h"
 #include "engine/recorder.h"
 #include "engine/report.h"
+#include "engine/trace.h"
 #include "ports/stream.h"
 
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
