@@ -247,6 +247,11 @@ static void wr_abort(struct ibv_qp_ex *qp)
 	cancel(t, qp);
 }
 
+static bool is_foreign(const void *is, const void *mine)
+{
+	return is && is != mine;
+}
+
 /* Any queue pair has the same builders, or lacks one. */
 #define BUILDERS(DO)                                                           \
 	DO(wr_atomic_cmp_swp)                                                  \
@@ -270,10 +275,10 @@ static void wr_abort(struct ibv_qp_ex *qp)
 	DO(wr_atomic_write)
 
 #define WRAP(member)                                                           \
-	if (qp->member && qp->member != (member)) {                            \
-		real.member = qp->member;                                      \
-		qp->member = (member);                                         \
-	}
+	((void)(is_foreign((void *)qp->member, (void *)(member))               \
+			? (real.member = qp->member, qp->member = (member),    \
+			   true)                                               \
+			: false));
 #define UNWRAP(member)                                                         \
 	if (qp->member == (member))                                            \
 		qp->member = real.member;
