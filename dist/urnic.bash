@@ -66,7 +66,7 @@ _urnic()
 		-e) mapfile -t COMPREPLY < <(compgen -W "verbs cm rsocket data wr errors" -- "$word") ;;
 		-o | --perfetto) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
 		*)
-			mapfile -t COMPREPLY < <(compgen -c -f -W "-o -e -c --qp --sample \
+			mapfile -t COMPREPLY < <(compgen -c -f -W "-o -e -c --qp --sample --block \
 				--json --perfetto --merge --help" -- "$word")
 			;;
 		esac

@@ -3,13 +3,17 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "client/ipc_io.h"
 #include "client/trust.h"
 #include "urnic.h"
 
-#define WAIT_MS 2000
+#define WAIT_MS	  2000
+#define ANSWER_MS 3000
+#define WHY_LEN	  256
 
 int ur_ask_with(int conn, struct ur_ipc_msg *m, int with,
 		int fds[UR_IPC_MAX_FDS])
@@ -108,4 +112,62 @@ int ur_ask_open(void)
 	close(conn);
 	/* It was there. */
 	return err == -ECONNREFUSED ? -ECONNRESET : err;
+}
+
+/* --- orders --- */
+
+static const char *why_not(uint16_t error)
+{
+	return error == EPERM	? "it is another user's"
+	       : error == ESRCH ? "it has ended"
+				: strerror(error);
+}
+
+/* The process has answered on its socket: 0, or 1, and why is reported. */
+static int take_answer(const struct ur_ipc_msg *m, int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	char why[WHY_LEN] = "";
+	ssize_t n = -1;
+
+	if (poll(&p, 1, ANSWER_MS) <= 0) {
+		ur_tool_error("process %u does not answer (stopped?)", m->pid);
+		return 1;
+	}
+	n = recv(fd, why, sizeof(why) - 1, MSG_DONTWAIT);
+	if (n <= 0)
+		ur_tool_error("process %u has not taken the order", m->pid);
+	else if (*why)
+		ur_tool_error("process %u: %s", m->pid, why);
+	return n <= 0 || *why;
+}
+
+int ur_ask_order(int conn, const struct ur_ipc_msg *m, const void *text,
+		 size_t len, int *fd)
+{
+	struct ur_ipc_msg ask = { .type = UR_IPC_FAULT, .id = m->id };
+	int fds[UR_IPC_MAX_FDS], pair[2], err;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		return -errno;
+	if (send(pair[0], text, len, MSG_NOSIGNAL) != (ssize_t)len)
+		err = -errno;
+	else
+		err = ur_ask_with(conn, &ask, pair[1], fds);
+	close(pair[1]);
+	if (!err)
+		ur_ipc_close_fds(fds, UR_IPC_MAX_FDS);
+	if (!err && ask.type != UR_IPC_FAULTED)
+		err = -EPROTO;
+	if (!err && ask.error) {
+		ur_tool_error("process %u: %s", m->pid, why_not(ask.error));
+		err = 1;
+	} else if (!err) {
+		err = take_answer(m, pair[0]);
+	}
+	if (err)
+		close(pair[0]);
+	else
+		*fd = pair[0];
+	return err;
 }

@@ -18,4 +18,12 @@ int ur_ask(int conn, struct ur_ipc_msg *m, int fds[UR_IPC_MAX_FDS]);
 int ur_ask_with(int conn, struct ur_ipc_msg *m, int with,
 		int fds[UR_IPC_MAX_FDS]);
 
+/*
+ * Send a process, which m describes, a text as an order (docs/wire/daemon.md), and
+ * wait until it has obeyed.  0: *fd is the socket to it; 1: it was reported why not;
+ * -errno: of urnicd.
+ */
+int ur_ask_order(int conn, const struct ur_ipc_msg *m, const void *text,
+		 size_t len, int *fd);
+
 #endif

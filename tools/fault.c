@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * urnic fault: faults in running processes.  The scenario goes through urnicd to each
- * process (docs/wire/daemon.md, "Faults"), which says when it is in force.
+ * process (docs/wire/daemon.md, "Orders"), which says when it is in force.
  */
 #include <errno.h>
 #include <getopt.h>
 #include <json-c/json.h>
-#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "ask.h"
@@ -21,8 +19,7 @@
 #include "show.h"
 #include "urnic.h"
 
-#define ANSWER_MS 3000
-#define SCHEMA	  1
+#define SCHEMA 1
 
 static const char usage[] =
 	"usage: urnic fault [--json] [PID]\n"
@@ -126,32 +123,6 @@ static bool make_text(struct fault *f)
 
 /* --- processes --- */
 
-static const char *why_not(uint16_t error)
-{
-	return error == EPERM	? "it is another user's"
-	       : error == ESRCH ? "it has ended"
-				: strerror(error);
-}
-
-/* The process has answered on its socket: 0, or 1, and why is reported. */
-static int take_answer(const struct ur_ipc_msg *m, int fd)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	char why[UR_FAULT_WHY_LEN] = "";
-	ssize_t n = -1;
-
-	if (poll(&p, 1, ANSWER_MS) <= 0) {
-		ur_tool_error("process %u does not answer (stopped?)", m->pid);
-		return 1;
-	}
-	n = recv(fd, why, sizeof(why) - 1, MSG_DONTWAIT);
-	if (n <= 0)
-		ur_tool_error("process %u has not taken the faults", m->pid);
-	else if (*why)
-		ur_tool_error("process %u: %s", m->pid, why);
-	return n <= 0 || *why;
-}
-
 /* With the seeds, so that they can be given again. */
 static void report_taken(const struct fault *f, const struct ur_ipc_msg *m)
 {
@@ -167,30 +138,13 @@ static void report_taken(const struct fault *f, const struct ur_ipc_msg *m)
 /* 0, 1: reported; else -errno, of urnicd. */
 static int send_to(const struct fault *f, const struct ur_ipc_msg *m)
 {
-	struct ur_ipc_msg ask = { .type = UR_IPC_FAULT, .id = m->id };
-	int fds[UR_IPC_MAX_FDS], pair[2], err;
+	int fd, err = ur_ask_order(f->conn, m, f->text, f->len, &fd);
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
-		return -errno;
-	if (send(pair[0], f->text, f->len, MSG_NOSIGNAL) != (ssize_t)f->len)
-		err = -errno;
-	else
-		err = ur_ask_with(f->conn, &ask, pair[1], fds);
-	close(pair[1]);
-	if (!err)
-		ur_ipc_close_fds(fds, UR_IPC_MAX_FDS);
-	if (!err && ask.type != UR_IPC_FAULTED)
-		err = -EPROTO;
-	if (!err && ask.error) {
-		ur_tool_error("process %u: %s", m->pid, why_not(ask.error));
-		err = 1;
-	} else if (!err) {
-		err = take_answer(m, pair[0]);
-	}
-	close(pair[0]);
-	if (!err)
-		report_taken(f, m);
-	return err;
+	if (err)
+		return err;
+	close(fd);
+	report_taken(f, m);
+	return 0;
 }
 
 static bool is_wanted(const struct fault *f, const struct ur_ipc_msg *m)

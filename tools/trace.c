@@ -22,22 +22,28 @@
 #include "run_check.h"
 #include "urnic.h"
 
-#define LIBRARY "liburnic-trace.so"
-#define BUSY_MS 1
-#define IDLE_MS 5
-#define AT_ONCE 65536u /* records between two looks at the processes */
+#define LIBRARY	 "liburnic-trace.so"
+/* While the program runs, records are written out for a twentieth of the time, and
+ * the rest waits in the spool, so that the tool takes little of the processors. */
+#define TICK_MS	 5
+#define SHARE_NS 250000u
+#define AT_ONCE	 64u /* records between two looks at the clock */
 
 static const char usage[] =
 	"usage: urnic trace [options] [--] PROGRAM [ARGUMENTS]\n"
+	"       urnic trace [options] PID\n"
 	"       urnic trace --merge [-o FILE] FILE FILE...\n"
-	"Runs PROGRAM with urnic, and writes its calls of verbs, rdma_cm and\n"
-	"rsockets, and its work requests from post to completion.\n"
+	"Runs PROGRAM with urnic, or attaches to a process of yours until SIGINT, and\n"
+	"writes its calls of verbs, rdma_cm and rsockets, and its work requests from\n"
+	"post to completion.\n"
 	"  -o FILE           write there, not to standard error\n"
 	"  -e LIST           only these, separated by commas: names of calls, verbs,\n"
 	"                    cm, rsocket, data (post and poll), wr (requests), and\n"
 	"                    errors: only those that failed\n"
 	"  --qp QPN          only of this queue pair (0x...)\n"
 	"  --sample N        of the data path only every Nth\n"
+	"  --block           a program that is faster than the tool waits for it, and\n"
+	"                    no record is missing\n"
 	"  -c                count: calls, errors and time of each\n"
 	"  --json            lines of JSON\n"
 	"  --perfetto FILE   trace events for ui.perfetto.dev or chrome://tracing\n"
@@ -49,7 +55,9 @@ struct trace {
 	struct ur_trace_out out;
 	struct ur_trace_sources sources;
 	struct ur_trace_queues *queues;
+	uint32_t pid; /* of a running process; 0: none */
 	uint32_t sample;
+	bool block;
 	bool merge;
 	char socket[UR_TRACE_PATH];
 	pid_t child; /* 0: it has ended */
@@ -116,19 +124,21 @@ static void put_record(struct trace *t, struct ur_trace_source *s)
 	}
 }
 
-/* Records of before `until`.  True: there may be more. */
-static bool drain(struct trace *t, uint64_t until)
+/* Records of before `until`, until the clock says `stop`.  True: there may be more. */
+static bool drain(struct trace *t, uint64_t until, uint64_t stop)
 {
 	struct ur_trace_source *s;
 
 	ur_trace_accept(&t->sources);
-	for (uint32_t n = 0; n < AT_ONCE; n++) {
-		s = ur_trace_oldest(&t->sources, until);
-		if (!s)
-			return n != 0;
-		put_record(t, s);
-		ur_trace_pop(s);
-	}
+	do {
+		for (uint32_t n = 0; n < AT_ONCE; n++) {
+			s = ur_trace_oldest(&t->sources, until);
+			if (!s)
+				return false;
+			put_record(t, s);
+			ur_trace_pop(s);
+		}
+	} while (ur_clock_ns() < stop);
 	return true;
 }
 
@@ -161,28 +171,33 @@ static void forward_signal(struct trace *t)
 
 static void follow(struct trace *t)
 {
-	struct pollfd f = { t->sources.listener, POLLIN, 0 };
+	struct pollfd f = { t->pid ? t->sources.link : t->sources.listener,
+			    POLLIN, 0 };
 	uint64_t until = 0;
 	bool runs = true;
 
 	while (runs) {
-		bool more;
-
 		if (interrupted)
 			forward_signal(t);
 		/* Before the records: those written last are seen. */
 		runs = (int)program_runs(t) |
 		       (int)ur_trace_running(&t->sources);
 		until = ur_clock_ns();
-		more = drain(t, until);
-		if (!more && t->out.format != &ur_trace_perfetto)
+		if (!drain(t, until, until + SHARE_NS) &&
+		    t->out.format != &ur_trace_perfetto)
 			(void)fflush(t->out.file);
+		ur_trace_spool(&t->sources);
 		if (interrupted && !t->child)
 			break;
 		if (runs)
-			poll(&f, 1, more ? BUSY_MS : IDLE_MS);
+			poll(&f, 1, TICK_MS);
 	}
-	while (drain(t, until))
+	interrupted = 0;
+	if (t->sources.link >= 0) {
+		ur_trace_detach(&t->sources);
+		until = ur_clock_ns();
+	}
+	while (!interrupted && drain(t, until, ur_clock_ns() + 100000000u))
 		;
 }
 
@@ -205,18 +220,24 @@ static void finish(struct trace *t)
 	if (ur_trace_lost(&t->sources))
 		ur_tool_error("trace: %llu records are missing, since the "
 			      "processes wrote them faster than they were read "
-			      "(--sample, -e)",
+			      "(--block, --sample, -e)",
 			      (unsigned long long)ur_trace_lost(&t->sources));
 }
 
 /* --- set up --- */
 
+static unsigned int wanted_classes(const struct trace *t)
+{
+	return ur_trace_filter_classes(&t->filter) |
+	       (t->block ? UR_TRACE_BLOCK : 0);
+}
+
 static int set_environment(const struct trace *t)
 {
 	char value[UR_TRACE_PATH + 64];
 
-	snprintf(value, sizeof(value), "%u:%u:%s",
-		 ur_trace_filter_classes(&t->filter), t->sample, t->socket);
+	snprintf(value, sizeof(value), "%u:%u:%s", wanted_classes(t), t->sample,
+		 t->socket);
 	if (setenv("URNIC_TRACE", value, 1))
 		return -errno;
 	return ur_run_environment(LIBRARY);
@@ -265,7 +286,25 @@ static int open_output(struct trace *t)
 	return t->queues ? 0 : -ENOMEM;
 }
 
-static int trace_program(struct trace *t, char **argv)
+static int begin_program(struct trace *t, char **argv)
+{
+	int status = ur_run_check(argv);
+
+	if (status)
+		return status;
+	return ur_trace_listen(&t->sources, t->socket) || set_environment(t) ||
+			       open_output(t) || start(t, argv)
+		       ? 125
+		       : 0;
+}
+
+static int begin_process(struct trace *t)
+{
+	return open_output(t) || ur_trace_attach(&t->sources, t->pid,
+						 wanted_classes(t), t->sample);
+}
+
+static int trace_it(struct trace *t, char **argv)
 {
 	struct sigaction sa = { .sa_handler = on_signal };
 	int status;
@@ -273,14 +312,9 @@ static int trace_program(struct trace *t, char **argv)
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	status = ur_run_check(argv);
+	status = t->pid ? begin_process(t) : begin_program(t, argv);
 	if (status)
 		return status;
-	if (ur_trace_listen(&t->sources, t->socket) || set_environment(t) ||
-	    open_output(t))
-		return 125;
-	if (start(t, argv))
-		return 125;
 	t->out.format->begin(&t->out);
 	follow(t);
 	finish(t);
@@ -334,6 +368,9 @@ static bool option(struct trace *t, int c, const char *text)
 		return number(text, &t->filter.qpn, 0, 0xffffff);
 	case 's':
 		return number(text, &t->sample, 1, 1000000000);
+	case 'b':
+		t->block = true;
+		return true;
 	case 'c':
 		t->out.format = &ur_trace_count;
 		return true;
@@ -358,6 +395,7 @@ static int parse(struct trace *t, int argc, char **argv)
 		{ "output", required_argument, NULL, 'o' },
 		{ "qp", required_argument, NULL, 'q' },
 		{ "sample", required_argument, NULL, 's' },
+		{ "block", no_argument, NULL, 'b' },
 		{ "json", no_argument, NULL, 'j' },
 		{ "perfetto", required_argument, NULL, 'p' },
 		{ "merge", no_argument, NULL, 'm' },
@@ -379,15 +417,19 @@ static int parse(struct trace *t, int argc, char **argv)
 			return 2;
 		}
 	}
-	if (optind < argc && !is_pid(argc - optind, argv[optind]))
+	if (optind < argc && is_pid(argc - optind, argv[optind]) &&
+	    !number(argv[optind], &t->pid, 1, INT_MAX)) {
+		ur_tool_error("trace: \"%s\" is no process", argv[optind]);
+		return 2;
+	}
+	if (t->pid && t->sample != 1) {
+		/* Requests that are outstanding would have to be counted. */
+		ur_tool_error("trace: --sample: not of a running process");
+		return 2;
+	}
+	if (optind < argc || t->merge)
 		return -1;
-	if (optind < argc)
-		ur_tool_error(
-			"trace: a running process cannot be traced: start "
-			"it by urnic trace, or look at it by urnic top or "
-			"pcap");
-	else
-		fputs(usage, stderr);
+	fputs(usage, stderr);
 	return 2;
 }
 
@@ -399,13 +441,14 @@ int ur_cmd_trace(int argc, char **argv)
 	if (!t)
 		return 1;
 	t->sources.listener = -1;
+	t->sources.link = -1;
 	t->sample = 1;
 	t->out.format = &ur_trace_text;
 	status = parse(t, argc, argv);
 	if (status < 0)
 		status = t->merge ? ur_trace_merge(t->out.path, argc - optind,
 						   argv + optind)
-				  : trace_program(t, argv + optind);
+				  : trace_it(t, argv + optind);
 	clean_up(t);
 	free(t);
 	return status;

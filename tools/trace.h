@@ -33,6 +33,10 @@ struct ur_trace_source {
 	struct ur_trace_proc *proc;
 	uint32_t tid;
 	struct ur_trace_head *head; /* NULL: in the list of the drained */
+	uint64_t at;		    /* the next unit to be read */
+	uint64_t tail; /* units from here on are in the ring, those before in
+			  the spool */
+	struct ur_trace_spool *spool; /* NULL: it needed none so far */
 	uint64_t lost;
 	bool has_item; /* the oldest record */
 	struct ur_trace_item item;
@@ -43,6 +47,8 @@ struct ur_trace_source {
 
 struct ur_trace_sources {
 	int listener;
+	int link; /* to a running process; -1: none */
+	uint32_t link_pid;
 	struct ur_trace_source *first;
 	struct ur_trace_source *drained; /* their threads have ended */
 	struct ur_trace_proc *procs;
@@ -115,6 +121,13 @@ bool ur_trace_filter_wr(const struct ur_trace_filter *f,
  * -errno, which was reported. */
 int ur_trace_listen(struct ur_trace_sources *s, char path[UR_TRACE_PATH]);
 
+/* --- trace_attach.c --- */
+
+/* Attach to a running process: 0; not 0 was reported. */
+int ur_trace_attach(struct ur_trace_sources *s, uint32_t pid,
+		    unsigned int classes, uint32_t sample);
+void ur_trace_detach(struct ur_trace_sources *s);
+
 /* --- trace_source.c --- */
 
 /* Take the rings that threads offer. */
@@ -123,6 +136,8 @@ void ur_trace_accept(struct ur_trace_sources *s);
 struct ur_trace_source *ur_trace_oldest(struct ur_trace_sources *s,
 					uint64_t until_ns);
 void ur_trace_pop(struct ur_trace_source *x);
+/* Copy records out of rings that fill, to be read later. */
+void ur_trace_spool(struct ur_trace_sources *s);
 /* Does a traced process run? */
 bool ur_trace_running(struct ur_trace_sources *s);
 void ur_trace_sources_close(struct ur_trace_sources *s);

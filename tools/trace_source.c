@@ -34,8 +34,8 @@ static struct ur_trace_head *map(int fd)
 	return h == MAP_FAILED ? NULL : h;
 }
 
-/* The descriptor that came with it, or -1. */
-static int receive(int conn, struct ur_trace_hello *hello)
+/* The descriptor that came with it; -1: there is none; -2: the socket has ended. */
+static int receive(int conn, int flags, struct ur_trace_hello *hello)
 {
 	union {
 		char room[CMSG_SPACE(sizeof(int))];
@@ -46,10 +46,12 @@ static int receive(int conn, struct ur_trace_hello *hello)
 			    .msg_iovlen = 1,
 			    .msg_control = control.room,
 			    .msg_controllen = sizeof(control.room) };
-	ssize_t n = recvmsg(conn, &m, MSG_CMSG_CLOEXEC);
+	ssize_t n = recvmsg(conn, &m, flags | MSG_CMSG_CLOEXEC);
 	const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
 	int fd = -1;
 
+	if (!n)
+		return -2;
 	if (c && c->cmsg_type == SCM_RIGHTS)
 		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
 	if (n == (ssize_t)sizeof(*hello) && hello->magic == UR_TRACE_MAGIC)
@@ -79,9 +81,30 @@ static struct ur_trace_proc *proc_of(struct ur_trace_sources *s, uint32_t pid,
 	return p;
 }
 
+/* A ring; the descriptor is closed. */
+static void add(struct ur_trace_sources *s, int fd, uint32_t pid,
+		const struct ur_trace_hello *hello)
+{
+	struct ur_trace_source **end = &s->first, *x = calloc(1, sizeof(*x));
+
+	if (x)
+		x->head = map(fd);
+	close(fd);
+	if (x && x->head)
+		x->proc = proc_of(s, pid, hello->comm);
+	if (!x || !x->proc) {
+		free(x);
+		return;
+	}
+	x->tid = hello->tid;
+	while (*end)
+		end = &(*end)->next;
+	*end = x;
+	s->n++;
+}
+
 static void take(struct ur_trace_sources *s, int conn)
 {
-	struct ur_trace_source **end = &s->first, *x;
 	struct ur_trace_hello hello;
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
@@ -93,34 +116,150 @@ static void take(struct ur_trace_sources *s, int conn)
 		       sizeof(patience)) ||
 	    getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &cred, &len))
 		return;
-	fd = receive(conn, &hello);
-	if (fd < 0)
-		return;
-	x = calloc(1, sizeof(*x));
-	if (x)
-		x->head = map(fd);
-	close(fd);
-	if (x && x->head)
-		x->proc = proc_of(s, (uint32_t)cred.pid, hello.comm);
-	if (!x || !x->proc) {
-		free(x);
-		return;
+	fd = receive(conn, 0, &hello);
+	if (fd >= 0)
+		add(s, fd, (uint32_t)cred.pid, &hello);
+}
+
+/* From the process that was attached to. */
+static void take_linked(struct ur_trace_sources *s)
+{
+	struct ur_trace_hello hello;
+	int fd;
+
+	while ((fd = receive(s->link, MSG_DONTWAIT, &hello)) >= 0)
+		add(s, fd, s->link_pid, &hello);
+	if (fd == -2) {
+		close(s->link);
+		s->link = -1;
 	}
-	x->tid = hello.tid;
-	while (*end)
-		end = &(*end)->next;
-	*end = x;
-	s->n++;
 }
 
 void ur_trace_accept(struct ur_trace_sources *s)
 {
 	int conn;
 
-	while ((conn = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+	if (s->link >= 0)
+		take_linked(s);
+	while (s->listener >= 0 &&
+	       (conn = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
 		take(s, conn);
 		close(conn);
 	}
+}
+
+/* --- the spool --- */
+
+#define SPOOL_AT    (UR_TRACE_UNITS / 8) /* units in the ring */
+#define BLOCK_UNITS 1024u
+
+/* A file without a name, with the units of positions before the tail. */
+struct ur_trace_spool {
+	int fd;
+	uint64_t from; /* the block: units [from, to) */
+	uint64_t to;
+	uint8_t block[BLOCK_UNITS * UR_TRACE_UNIT];
+};
+
+static const uint8_t *in_ring(const struct ur_trace_source *x, uint64_t at)
+{
+	return (const uint8_t *)x->head + UR_TRACE_HEAD +
+	       (at & MASK) * UR_TRACE_UNIT;
+}
+
+static int open_spool(void)
+{
+	int fd = open("/var/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	return fd >= 0 ? fd : memfd_create("urnic-trace-spool", MFD_CLOEXEC);
+}
+
+static bool has_spool(struct ur_trace_source *x)
+{
+	struct ur_trace_spool *p = x->spool;
+
+	if (p)
+		return true;
+	p = malloc(sizeof(*p));
+	if (!p)
+		return false;
+	p->from = p->to = 0;
+	p->fd = open_spool();
+	if (p->fd < 0) {
+		free(p);
+		return false;
+	}
+	x->spool = p;
+	return true;
+}
+
+static void set_tail(struct ur_trace_source *x, uint64_t tail)
+{
+	x->tail = tail;
+	atomic_store_explicit(&x->head->tail, tail, memory_order_release);
+}
+
+static uint64_t head_of(const struct ur_trace_source *x)
+{
+	return atomic_load_explicit(&x->head->head, memory_order_acquire);
+}
+
+/* Without room for it the ring fills, and its thread counts what it loses. */
+static void spool(struct ur_trace_source *x, uint64_t head)
+{
+	while (x->tail != head && head - x->tail <= UR_TRACE_UNITS) {
+		uint64_t n = UR_TRACE_UNITS - (x->tail & MASK);
+		ssize_t done;
+
+		if (n > head - x->tail)
+			n = head - x->tail;
+		done = pwrite(x->spool->fd, in_ring(x, x->tail),
+			      n * UR_TRACE_UNIT,
+			      (off_t)(x->tail * UR_TRACE_UNIT));
+		if (done < (ssize_t)UR_TRACE_UNIT)
+			return;
+		set_tail(x, x->tail + (uint64_t)done / UR_TRACE_UNIT);
+	}
+}
+
+void ur_trace_spool(struct ur_trace_sources *s)
+{
+	for (struct ur_trace_source *x = s->first; x; x = x->next) {
+		uint64_t head = x->head ? head_of(x) : 0;
+
+		if (x->head && head - x->tail > SPOOL_AT && has_spool(x))
+			spool(x, head);
+	}
+}
+
+static void close_spool(struct ur_trace_source *x)
+{
+	if (!x->spool)
+		return;
+	close(x->spool->fd);
+	free(x->spool);
+	x->spool = NULL;
+}
+
+/* The unit at a position before the head; NULL: the file is damaged. */
+static const uint8_t *unit_at(struct ur_trace_source *x, uint64_t at)
+{
+	struct ur_trace_spool *p = x->spool;
+	uint64_t n = x->tail - at;
+	ssize_t got;
+
+	if (at >= x->tail)
+		return in_ring(x, at);
+	if (at < p->from || at >= p->to) {
+		got = pread(p->fd, p->block,
+			    (n < BLOCK_UNITS ? n : BLOCK_UNITS) * UR_TRACE_UNIT,
+			    (off_t)(at * UR_TRACE_UNIT));
+		if (got < (ssize_t)UR_TRACE_UNIT)
+			return NULL;
+		p->from = at;
+		p->to = at + (uint64_t)got / UR_TRACE_UNIT;
+	}
+	return p->block + (at - p->from) * UR_TRACE_UNIT;
 }
 
 /* --- reading --- */
@@ -130,35 +269,41 @@ static void drop(struct ur_trace_source *x)
 	x->lost = atomic_load(&x->head->lost);
 	munmap(x->head, UR_TRACE_FILE);
 	x->head = NULL;
+	close_spool(x);
+}
+
+/* A copy of n units; the writer may change them at any time. */
+static bool copy(struct ur_trace_source *x, uint32_t first, uint32_t n)
+{
+	uint8_t *to = (uint8_t *)&x->item;
+
+	for (uint32_t i = first; i < n; i++) {
+		const uint8_t *from = unit_at(x, x->at + i);
+
+		if (!from)
+			return false;
+		memcpy(to + (size_t)i * UR_TRACE_UNIT, from, UR_TRACE_UNIT);
+	}
+	return true;
 }
 
 /* A copy of the oldest record; the writer's memory is not trusted. */
 static bool peek(struct ur_trace_source *x)
 {
-	uint64_t tail =
-		atomic_load_explicit(&x->head->tail, memory_order_relaxed);
-	uint64_t n =
-		atomic_load_explicit(&x->head->head, memory_order_acquire) -
-		tail;
-	const uint8_t *ring = (const uint8_t *)x->head + UR_TRACE_HEAD;
-	uint8_t *to = (uint8_t *)&x->item;
-	uint32_t units;
+	uint64_t head = head_of(x);
+	uint32_t units = 0;
 
-	if (!n)
+	if (head == x->at)
 		return false;
-	memcpy(to, ring + (tail & MASK) * UR_TRACE_UNIT, UR_TRACE_UNIT);
-	units = x->item.rec.units;
-	if (!units || n > UR_TRACE_UNITS || units > n ||
-	    (size_t)units * UR_TRACE_UNIT > sizeof(x->item)) {
-		ur_tool_error("process %u: its trace is damaged", x->proc->pid);
-		drop(x);
-		return false;
-	}
-	for (uint32_t i = 1; i < units; i++)
-		memcpy(to + (size_t)i * UR_TRACE_UNIT,
-		       ring + ((tail + i) & MASK) * UR_TRACE_UNIT,
-		       UR_TRACE_UNIT);
-	return true;
+	if (head - x->tail <= UR_TRACE_UNITS && copy(x, 0, 1))
+		units = x->item.rec.units;
+	if (units && units <= head - x->at &&
+	    (size_t)units * UR_TRACE_UNIT <= sizeof(x->item) &&
+	    copy(x, 1, units))
+		return true;
+	ur_tool_error("process %u: its trace is damaged", x->proc->pid);
+	drop(x);
+	return false;
 }
 
 static bool has_ended(struct ur_trace_proc *p)
@@ -215,18 +360,18 @@ struct ur_trace_source *ur_trace_oldest(struct ur_trace_sources *s,
 
 void ur_trace_pop(struct ur_trace_source *x)
 {
-	uint64_t tail =
-		atomic_load_explicit(&x->head->tail, memory_order_relaxed);
-
 	/* units may be anything by now: that of the copy. */
-	atomic_store_explicit(&x->head->tail, tail + x->item.rec.units,
-			      memory_order_release);
+	x->at += x->item.rec.units;
 	x->has_item = false;
+	if (x->at > x->tail)
+		set_tail(x, x->at);
+	else if (x->at == x->tail && ftruncate(x->spool->fd, 0))
+		close_spool(x);
 }
 
 bool ur_trace_running(struct ur_trace_sources *s)
 {
-	bool any = false;
+	bool any = s->link >= 0;
 
 	for (struct ur_trace_proc *p = s->procs; p; p = p->next)
 		any |= !has_ended(p);
@@ -270,4 +415,6 @@ void ur_trace_sources_close(struct ur_trace_sources *s)
 	}
 	if (s->listener >= 0)
 		close(s->listener);
+	if (s->link >= 0)
+		close(s->link);
 }

@@ -163,7 +163,7 @@ void ur_client_on_capture(struct ur_client *c, ur_client_capture begin,
 /* The process number of urnicd; 0: there is none, or it is of another namespace. */
 pid_t ur_client_daemon(struct ur_client *c);
 
-/* fn gets a tool's socket (docs/wire/daemon.md, "Faults"), which it takes; in the
+/* fn gets a tool's socket (docs/wire/daemon.md, "Orders"), which it takes; in the
  * thread that calls ur_client_service(). */
 void ur_client_on_fault(struct ur_client *c, void (*fn)(int fd));
 

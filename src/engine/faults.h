@@ -18,7 +18,7 @@ struct ur_lane;
  * the log has a line. */
 int ur_faults_start(void);
 
-/* A tool sends a scenario (docs/wire/daemon.md, "Faults"): takes its socket. */
+/* A tool sends a scenario (docs/wire/daemon.md, "Orders"): takes its socket. */
 void ur_faults_order(int fd);
 
 /* A new lane, published already; not under its lock. */

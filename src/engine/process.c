@@ -22,6 +22,7 @@
 #include "engine/publish.h"
 #include "engine/recorder.h"
 #include "engine/report.h"
+#include "engine/trace.h"
 #include "ports/stream.h"
 
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -189,7 +190,7 @@ int ur_process_client_open(struct ur_adapter *a)
 			ur_client_on_capture(client, ur_capture_begin,
 					     ur_capture_end);
 		if (!err)
-			ur_client_on_fault(client, ur_faults_order);
+			ur_client_on_fault(client, ur_tool_order);
 		if (!err)
 			atomic_store_explicit(&the_client, client,
 					      memory_order_release);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/trace.h"
 #include "verbs/objects.h"
 
 #define FIRST_BUCKETS 256u
@@ -68,9 +69,33 @@ static void in_child(void)
 	pthread_mutex_init(&lock, NULL);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+static void visit(const struct urv_object_entry *k, ur_traced_fn *fn)
+{
+	void *object = (void *)(uintptr_t)k->object;
+	const struct urv_qp *qp = object;
+	const struct urv_cq *cq = object;
+
+	if (k->kind == URV_CONTEXT)
+		fn(UR_TRACED_CONTEXT, object, true, false);
+	else if (k->kind == URV_CQ)
+		fn(UR_TRACED_CQ, object, cq->ex.start_poll != NULL, false);
+	else if (k->kind == URV_QP)
+		fn(UR_TRACED_QP, object, qp->has_builders, qp->core.sq_sig_all);
+}
+
+static void visit_all(ur_traced_fn *fn)
+{
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i <= mask; i++)
+		for (struct urv_object_entry *k = buckets[i]; k; k = k->next)
+			visit(k, fn);
+	pthread_mutex_unlock(&lock);
+}
+
+__attribute__((constructor)) static void begin(void)
 {
 	pthread_atfork(before_fork, in_parent, in_child);
+	ur_traced_objects = visit_all;
 }
 
 static struct urv_object_entry **bucket_of(const void *object)

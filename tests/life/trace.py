@@ -210,6 +210,34 @@ def sampled(env):
         raise Failure(f'{n} of 1000 requests')
 
 
+def complete(env):
+    """More requests than a ring holds, while the tool is stopped for a time: the
+    program waits for it, and none is missing."""
+    n = 400000
+    arg = ['ib_send_bw', '-d', 'urnic0', '-s', '64', '-n', n, '-F', '-p', env.port()]
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, 'trace')
+        s = Proc(env.a.wrap([env.urnic, 'run', '--', *map(str, arg)]))
+        c = None
+        try:
+            s.wait_listen(arg[-1])
+            c = start(env, env.b, ('-c', '-e', 'wr', '--block', '-o', path),
+                      arg + [env.a.ip4])
+            time.sleep(0.2)
+            os.kill(c.pid, signal.SIGSTOP)
+            time.sleep(0.5)
+            os.kill(c.pid, signal.SIGCONT)
+            said = ended(c)
+            ended(s)
+        finally:
+            s.end()
+            if c:
+                c.end()
+        text = open(path, encoding='ascii').read()
+    if 'missing' in said or not re.search(rf' {n} +0  SEND', text):
+        raise Failure(f'{said}{text}')
+
+
 def counted(env):
     """-c on iWARP: the numbers of a program that says them."""
     arg = ['env', 'URNIC_DEVICES=urniw0', 'rping', '-C', N, '-a', env.a.ip4]
@@ -350,11 +378,70 @@ def killed(env):
             raise Failure('the call that waited is not shown')
 
 
+def attached(env):
+    """A running process, three times: until SIGINT, until the tool is killed, and
+    until the process ends.  It does not notice."""
+    arg = ['ib_send_bw', '-d', 'urnic0', '-s', 1 << 20, '-D', '4', '-F', '-p',
+           env.port()]
+    s = Proc(env.a.wrap([env.urnic, 'run', '--', *map(str, arg)]))
+    c = None
+    with tempfile.TemporaryDirectory() as d:
+        try:
+            s.wait_listen(arg[-1])
+            c = Proc(env.b.wrap([env.urnic, 'run', '--', *map(str, arg), env.a.ip4]))
+            for i, sig in enumerate((signal.SIGINT, signal.SIGKILL, 0)):
+                end_trace(env, c, os.path.join(d, f'trace{i}'), sig)
+            ended(c)
+            ended(s)
+        finally:
+            s.end()
+            if c:
+                c.end()
+        for i in (0, 2):
+            found = lines(os.path.join(d, f'trace{i}'))
+            if requests(found)[('send', 'SEND', 'SUCCESS')] < 10 or \
+                    not calls(found)['ibv_wr_complete']:
+                raise Failure(f'{i}: {requests(found)}')
+        names = calls(found)
+        if names['ibv_destroy_qp'] != 1 or names['ibv_create_qp']:
+            raise Failure(f'{names}')
+
+
+def end_trace(env, process, path, sig):
+    """Attach to a process, and end that by a signal, or with 0 let it end."""
+    argv = [env.urnic, 'trace', '--json', '-o', path]
+    end = time.monotonic() + 20 * SLOW
+    p = None
+    while p is None or not os.path.exists(path) or os.path.getsize(path) < 10000:
+        if p is None or not p.running():
+            # Until the process has opened its device.
+            if p is not None and 'no process' not in p.text():
+                raise Failure(p.describe())
+            p = Proc(env.b.wrap([*argv, str(process.leaf())]))
+        if time.monotonic() > end:
+            raise Failure(p.describe())
+        time.sleep(0.05)
+    try:
+        if not sig:
+            ended(p)
+            return
+        other = Proc(env.b.wrap([env.urnic, 'trace', str(process.leaf())]))
+        if 'is traced already' not in ended(other, 1):
+            raise Failure(other.describe())
+        os.kill(p.leaf(), sig)
+        got = p.wait(20)
+        if sig == signal.SIGINT and got != 0:
+            raise Failure(p.describe())
+    finally:
+        p.end()
+
+
 def refusals(env):
     """What it does not do is said in one line; the status is the program's."""
     for args, text, code in (((), 'usage', 2), (('-e', 'x', 'true'), 'no call', 2),
                              (('--sample', '0', 'true'), 'not valid', 2),
-                             (('1',), 'running process', 2),
+                             (('1',), 'no process', 1),
+                             (('--sample', '2', '1'), 'not of a running', 2),
                              (('/no/program',), 'No such file', 127),
                              (('/sbin/ldconfig', '-V'), 'is statically linked', 0),
                              (('true',), 'nothing was recorded', 0),
@@ -373,6 +460,7 @@ CASES = [
     Case('rping', rping),
     Case('perfetto', perfetto),
     Case('sampled', sampled, far=False),
+    Case('complete', complete, far=False),
     Case('counted', counted),
     Case('errors', errors, far=False),
     Case('forked', forked, far=False),
@@ -381,5 +469,6 @@ CASES = [
     Case('run-inside', run_inside, far=False),
     Case('left', left, far=False),
     Case('killed', killed, far=False),
+    Case('attached', attached, far=False),
     Case('refusals', refusals, far=False),
 ]

@@ -41,9 +41,9 @@ bool tr_wants_call(struct tr_thread *t)
 }
 
 void tr_data(struct tr_thread *t, enum ur_trace_call call, uint64_t from_ns,
-	     int64_t result, const struct ur_trace_rec *about)
+	     uint64_t to_ns, int64_t result, const struct ur_trace_rec *about)
 {
-	struct ur_trace_rec r = { .ns = ur_clock_ns(),
+	struct ur_trace_rec r = { .ns = to_ns,
 				  .kind = UR_TRACE_DATA,
 				  .units = 1,
 				  .call = (uint16_t)call,
@@ -293,7 +293,8 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		cancel(t, &r, n < recorded ? n : recorded);
 	}
 	if (call)
-		tr_data(t, UR_TRACE_CALL_ibv_post_send, first.ns, rc, &first);
+		tr_data(t, UR_TRACE_CALL_ibv_post_send, first.ns, ur_clock_ns(),
+			rc, &first);
 	return rc;
 }
 
@@ -337,7 +338,8 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 		cancel(t, &r, n < recorded ? n : recorded);
 	}
 	if (call)
-		tr_data(t, UR_TRACE_CALL_ibv_post_recv, r.ns, rc, &first);
+		tr_data(t, UR_TRACE_CALL_ibv_post_recv, r.ns, ur_clock_ns(), rc,
+			&first);
 	return rc;
 }
 
@@ -362,7 +364,8 @@ static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
 		cancel(t, &r, n < recorded ? n : recorded);
 	}
 	if (call)
-		tr_data(t, UR_TRACE_CALL_ibv_post_srq_recv, r.ns, rc, &first);
+		tr_data(t, UR_TRACE_CALL_ibv_post_srq_recv, r.ns, ur_clock_ns(),
+			rc, &first);
 	return rc;
 }
 
@@ -402,7 +405,7 @@ static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 			from_wc(&about, wc);
 			about.count = (uint32_t)n;
 		}
-		tr_data(t, UR_TRACE_CALL_ibv_poll_cq, from, got, &about);
+		tr_data(t, UR_TRACE_CALL_ibv_poll_cq, from, r.ns, got, &about);
 	}
 	return got;
 }
@@ -419,8 +422,20 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	tr_empty_end(t, from);
 	rc = real.req_notify_cq(cq, solicited_only);
 	if (call)
-		tr_data(t, UR_TRACE_CALL_ibv_req_notify_cq, from, rc, &about);
+		tr_data(t, UR_TRACE_CALL_ibv_req_notify_cq, from, ur_clock_ns(),
+			rc, &about);
 	return rc;
+}
+
+void tr_unwrap_data(struct ibv_context_ops *ops)
+{
+	if (ops->poll_cq != poll_cq)
+		return;
+	ops->poll_cq = real.poll_cq;
+	ops->req_notify_cq = real.req_notify_cq;
+	ops->post_send = real.post_send;
+	ops->post_recv = real.post_recv;
+	ops->post_srq_recv = real.post_srq_recv;
 }
 
 /* All contexts have the same functions. */

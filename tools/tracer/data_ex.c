@@ -38,7 +38,7 @@ static struct ur_trace_rec *begin(const struct ibv_qp_ex *qp,
 
 	finish(t);
 	t->built = (struct ur_trace_rec){
-		.ns = tr_now(),
+		.ns = t->batch_ns,
 		.kind = UR_TRACE_POST,
 		.context = tr_context_id(qp->qp_base.context),
 		.wr_qpn = qp->qp_base.qp_num,
@@ -232,8 +232,8 @@ static int wr_complete(struct ibv_qp_ex *qp)
 	if (call) {
 		about.wr_qpn = qp->qp_base.qp_num;
 		about.count = 1;
-		tr_data(t, UR_TRACE_CALL_ibv_wr_complete, t->batch_ns, rc,
-			&about);
+		tr_data(t, UR_TRACE_CALL_ibv_wr_complete, t->batch_ns,
+			ur_clock_ns(), rc, &about);
 	}
 	return rc;
 }
@@ -247,35 +247,52 @@ static void wr_abort(struct ibv_qp_ex *qp)
 	cancel(t, qp);
 }
 
-#define WRAP(member)                                                           \
-	((void)(qp->member ? (real.member = qp->member, qp->member = (member), \
-			      true)                                            \
-			   : false))
+static bool is_foreign(const void *is, const void *mine)
+{
+	return is && is != mine;
+}
 
 /* Any queue pair has the same builders, or lacks one. */
+#define BUILDERS(DO)                                                           \
+	DO(wr_atomic_cmp_swp)                                                  \
+	DO(wr_atomic_fetch_add)                                                \
+	DO(wr_bind_mw)                                                         \
+	DO(wr_local_inv)                                                       \
+	DO(wr_rdma_read)                                                       \
+	DO(wr_rdma_write)                                                      \
+	DO(wr_rdma_write_imm)                                                  \
+	DO(wr_send)                                                            \
+	DO(wr_send_imm)                                                        \
+	DO(wr_send_inv)                                                        \
+	DO(wr_send_tso)                                                        \
+	DO(wr_set_inline_data)                                                 \
+	DO(wr_set_inline_data_list)                                            \
+	DO(wr_set_sge)                                                         \
+	DO(wr_set_sge_list)                                                    \
+	DO(wr_start)                                                           \
+	DO(wr_complete)                                                        \
+	DO(wr_abort)                                                           \
+	DO(wr_atomic_write)
+
+#define WRAP(member)                                                           \
+	((void)(is_foreign((void *)qp->member, (void *)(member))               \
+			? (real.member = qp->member, qp->member = (member),    \
+			   true)                                               \
+			: false));
+#define UNWRAP(member)                                                         \
+	if (qp->member == (member))                                            \
+		qp->member = real.member;
+
 void tr_wrap_builders(struct ibv_qp_ex *qp)
 {
 	if (!(tr_classes & (UR_TRACE_data | UR_TRACE_wr)))
 		return;
-	WRAP(wr_atomic_cmp_swp);
-	WRAP(wr_atomic_fetch_add);
-	WRAP(wr_bind_mw);
-	WRAP(wr_local_inv);
-	WRAP(wr_rdma_read);
-	WRAP(wr_rdma_write);
-	WRAP(wr_rdma_write_imm);
-	WRAP(wr_send);
-	WRAP(wr_send_imm);
-	WRAP(wr_send_inv);
-	WRAP(wr_send_tso);
-	WRAP(wr_set_inline_data);
-	WRAP(wr_set_inline_data_list);
-	WRAP(wr_set_sge);
-	WRAP(wr_set_sge_list);
-	WRAP(wr_start);
-	WRAP(wr_complete);
-	WRAP(wr_abort);
-	WRAP(wr_atomic_write);
+	BUILDERS(WRAP)
+}
+
+void tr_unwrap_builders(struct ibv_qp_ex *qp)
+{
+	BUILDERS(UNWRAP)
 }
 
 /* --- completion queues --- */
@@ -313,14 +330,19 @@ static int poll(struct ibv_cq_ex *cq, int rc, uint64_t from,
 	if (tr_wants_call(t)) {
 		about.wr_id = cq->wr_id;
 		about.wr_qpn = cq->read_qp_num ? cq->read_qp_num(cq) : 0;
-		tr_data(t, call, from, rc, &about);
+		tr_data(t, call, from, ur_clock_ns(), rc, &about);
 	}
 	return rc;
 }
 
+static uint64_t poll_begins(void)
+{
+	return tr_classes & UR_TRACE_data ? ur_clock_ns() : 0;
+}
+
 static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 {
-	uint64_t from = tr_now();
+	uint64_t from = poll_begins();
 
 	return poll(cq, real_cq.start_poll(cq, attr), from,
 		    UR_TRACE_CALL_ibv_start_poll);
@@ -328,7 +350,7 @@ static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 
 static int next_poll(struct ibv_cq_ex *cq)
 {
-	uint64_t from = tr_now();
+	uint64_t from = poll_begins();
 
 	return poll(cq, real_cq.next_poll(cq), from,
 		    UR_TRACE_CALL_ibv_next_poll);
@@ -343,4 +365,12 @@ void tr_wrap_readers(struct ibv_cq_ex *cq)
 	real_cq.next_poll = cq->next_poll;
 	cq->start_poll = start_poll;
 	cq->next_poll = next_poll;
+}
+
+void tr_unwrap_readers(struct ibv_cq_ex *cq)
+{
+	if (cq->start_poll != start_poll)
+		return;
+	cq->start_poll = real_cq.start_poll;
+	cq->next_poll = real_cq.next_poll;
 }

@@ -215,7 +215,17 @@ def main():
                 f.write(f'\tif (v->{c.op} && v->{c.op} != {mine}) {{\n'
                         f'\t\treal_{c.c} = (__typeof__(real_{c.c}))v->{c.op};\n'
                         f'\t\tv->{c.op} = {mine};\n\t}}\n')
-        f.write('}\n')
+        f.write('}\n\nvoid tr_unwrap_table(struct verbs_context *v)\n{\n')
+        for c in calls:
+            if c.op:
+                mine = f'(__typeof__(v->{c.op}))tr_{c.c}'
+                f.write(f'\tif (v->{c.op} == {mine})\n'
+                        f'\t\tv->{c.op} = (__typeof__(v->{c.op}))real_{c.c};\n')
+        f.write('}\n\nconst struct tr_symbol tr_symbols[] = {\n')
+        f.writelines(f'\t{{ "{LIBS[c.lib]}", "{c.name}", "{version[c.name]}", '
+                     f'(void *)tr_{c.c} }},\n' for c in calls if not c.op)
+        f.write('};\nconst uint32_t tr_symbol_count =\n'
+                '\tsizeof(tr_symbols) / sizeof(tr_symbols[0]);\n')
     with open(script, 'w', encoding='ascii') as f:
         f.write('/* Generated from calls.txt. */\n')
         before = ''
@@ -228,6 +238,7 @@ def main():
             f.write('local:\n\t*;\n' if not before else '')
             f.write('};\n')
             before = v
+        f.write('URNIC_TRACE {\nglobal:\n\turnic_trace_attach;\n};\n')
     return 0
 
 

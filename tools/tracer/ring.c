@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,12 +14,18 @@
 
 #include "tracer.h"
 
-#define MASK (UR_TRACE_UNITS - 1)
+#define MASK	  (UR_TRACE_UNITS - 1)
+#define MOST_NAPS 5000 /* of 200 us each */
 
 unsigned int tr_classes;
 uint32_t tr_sample = 1;
 bool tr_late;
 static struct sockaddr_un tool = { .sun_family = AF_UNIX };
+/* Of a process that a tool has attached to: its socket, the threads that use it
+ * now, and which trace it is. */
+static _Atomic int link_fd = -1;
+static _Atomic uint32_t link_users;
+static _Atomic uint32_t tr_trace;
 static __thread struct tr_thread self;
 static pthread_key_t at_end; /* unmaps the ring of a thread that ends */
 
@@ -45,17 +52,33 @@ static bool send_ring(int conn, int fd, const struct ur_trace_hello *hello)
 	       (ssize_t)sizeof(*hello);
 }
 
+/* -1: the process was not attached to. */
+static int offer_attached(int fd, const struct ur_trace_hello *hello)
+{
+	int conn, ok = -1;
+
+	atomic_fetch_add(&link_users, 1);
+	conn = atomic_load(&link_fd);
+	if (conn >= 0)
+		ok = send_ring(conn, fd, hello);
+	atomic_fetch_sub(&link_users, 1);
+	return ok;
+}
+
 static bool offer(int fd, const struct ur_trace_head *h)
 {
 	struct ur_trace_hello hello = { .magic = UR_TRACE_MAGIC,
 					.tid = h->tid };
-	int conn =
-		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int conn, attached;
 	bool ok;
 
+	memcpy(hello.comm, h->comm, sizeof(hello.comm));
+	attached = offer_attached(fd, &hello);
+	if (attached >= 0)
+		return attached;
+	conn = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (conn < 0)
 		return false;
-	memcpy(hello.comm, h->comm, sizeof(hello.comm));
 	ok = !connect(conn, (struct sockaddr *)&tool, sizeof(tool)) &&
 	     send_ring(conn, fd, &hello);
 	close(conn);
@@ -100,6 +123,8 @@ static void drop_ring(void *ring)
 {
 	struct ur_trace_head *h = ring;
 
+	if (tr_self()->ring != h)
+		return;
 	tr_empty_end(&self, ur_clock_ns());
 	/* Calls of later destructors are not recorded. */
 	self.ring = NULL;
@@ -109,7 +134,7 @@ static void drop_ring(void *ring)
 }
 
 /* The ring is the parent's. */
-static void forked_child(void)
+static void forget_ring(void)
 {
 	if (self.ring)
 		munmap(self.ring, UR_TRACE_FILE);
@@ -117,42 +142,129 @@ static void forked_child(void)
 	pthread_setspecific(at_end, NULL);
 }
 
+static void forked_child(void)
+{
+	uint32_t depth = self.depth;
+	int fd = atomic_load(&link_fd);
+
+	forget_ring();
+	self.trace = atomic_load(&tr_trace);
+	self.depth = depth;
+	atomic_store(&link_users, 0);
+	if (fd < 0)
+		return;
+	/* The tool has attached to the parent alone. */
+	tr_classes = 0;
+	atomic_store(&link_fd, -1);
+	close(fd);
+}
+
+static bool make_key(void)
+{
+	static bool made;
+
+	if (!made)
+		made = !pthread_key_create(&at_end, drop_ring) &&
+		       !pthread_atfork(NULL, NULL, forked_child);
+	return made;
+}
+
+/* The rest of an order behind the numbers; NULL: they are not valid. */
+static const char *read_numbers(const char *text)
+{
+	char *end;
+	unsigned long classes = strtoul(text, &end, 10), sample;
+
+	if (*end != ':')
+		return NULL;
+	sample = strtoul(end + 1, &end, 10);
+	if (*end && *end != ':')
+		return NULL;
+	tr_sample = sample ? (uint32_t)sample : 1;
+	tr_late = tr_sample != 1 && !(classes & UR_TRACE_data);
+	atomic_signal_fence(memory_order_seq_cst);
+	tr_classes = (unsigned int)classes;
+	return end;
+}
+
+bool tr_enable(int fd, const char *order)
+{
+	if (!make_key())
+		return false;
+	/* The answer, before the first ring. */
+	(void)send(fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	atomic_fetch_add(&tr_trace, 1);
+	atomic_store(&link_fd, fd);
+	if (read_numbers(order))
+		return true;
+	atomic_store(&link_fd, -1);
+	return false;
+}
+
+void tr_disable(void)
+{
+	tr_classes = 0;
+	atomic_store(&link_fd, -1);
+	while (atomic_load(&link_users))
+		sched_yield();
+}
+
 __attribute__((constructor)) static void begin(void)
 {
 	const char *env = secure_getenv("URNIC_TRACE");
-	char *end;
-	unsigned long classes, sample;
+	const char *path;
 
-	if (!env)
+	if (!env || !make_key())
 		return;
-	classes = strtoul(env, &end, 10);
-	if (*end != ':')
-		return;
-	sample = strtoul(end + 1, &end, 10);
-	if (*end != ':' || strlen(end + 1) >= sizeof(tool.sun_path) ||
-	    pthread_key_create(&at_end, drop_ring) ||
-	    pthread_atfork(NULL, NULL, forked_child))
-		return;
-	memcpy(tool.sun_path, end + 1, strlen(end + 1));
-	tr_sample = sample ? (uint32_t)sample : 1;
-	tr_classes = (unsigned int)classes;
-	tr_late = tr_sample != 1 && !(tr_classes & UR_TRACE_data);
+	path = read_numbers(env);
+	if (!path || *path != ':' || strlen(path + 1) >= sizeof(tool.sun_path))
+		tr_classes = 0;
+	else
+		memcpy(tool.sun_path, path + 1, strlen(path + 1));
 }
 
 /* --- records --- */
 
 struct tr_thread *tr_self(void)
 {
+	if (__builtin_expect(self.trace != tr_trace, 0)) {
+		uint32_t depth = self.depth;
+
+		if (!self.busy) {
+			forget_ring();
+			self.trace = tr_trace;
+			self.depth = depth;
+		}
+	}
 	return &self;
 }
 
-static uint64_t room(struct tr_thread *t, uint64_t head, uint32_t spare,
-		     uint32_t need)
+static bool room(struct tr_thread *t, uint64_t head, uint32_t spare,
+		 uint32_t need)
 {
 	if (head + need + spare - t->tail > UR_TRACE_UNITS)
 		t->tail = atomic_load_explicit(&t->ring->tail,
 					       memory_order_acquire);
 	return head + need + spare - t->tail <= UR_TRACE_UNITS;
+}
+
+/* The tool may be stopped or dead: as long as it reads. */
+static bool wait_for_room(struct tr_thread *t, uint64_t head, uint32_t spare,
+			  uint32_t need)
+{
+	const struct timespec nap = { .tv_nsec = 200000 };
+	uint64_t was = t->tail;
+
+	for (int naps = 0; naps < MOST_NAPS; naps++) {
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+		if (room(t, head, spare, need))
+			return true;
+		if (t->tail != was)
+			naps = 0;
+		was = t->tail;
+	}
+	tr_classes &= ~(unsigned int)UR_TRACE_BLOCK;
+	return false;
 }
 
 static void append(struct tr_thread *t, const struct ur_trace_rec *rec,
@@ -161,8 +273,11 @@ static void append(struct tr_thread *t, const struct ur_trace_rec *rec,
 	struct ur_trace_head *h = t->ring;
 	uint64_t head = atomic_load_explicit(&h->head, memory_order_relaxed);
 	const uint8_t *from = (const uint8_t *)rec;
+	uint32_t spare = data ? UR_TRACE_SPARE : 0;
 
-	if (!room(t, head, data ? UR_TRACE_SPARE : 0, rec->units)) {
+	if (!room(t, head, spare, rec->units) &&
+	    !(tr_classes & UR_TRACE_BLOCK &&
+	      wait_for_room(t, head, spare, rec->units))) {
 		atomic_store_explicit(
 			&h->lost,
 			atomic_load_explicit(&h->lost, memory_order_relaxed) +
@@ -181,7 +296,7 @@ void tr_put(struct tr_thread *t, const struct ur_trace_rec *rec, bool data)
 {
 	int was;
 
-	if (t->busy)
+	if (t->busy || !tr_classes)
 		return;
 	t->busy = true;
 	if (__builtin_expect(!t->ring && !t->refused, 0)) {
@@ -202,8 +317,12 @@ void *tr_real(const char *lib, const char *name, const char *version)
 {
 	int was = errno;
 	/* liburnic-check.so may be in front of it. */
-	void *f = dlvsym(RTLD_NEXT, name, version);
-	void *handle = f ? NULL : dlopen(lib, RTLD_LAZY);
+	void *f = tr_attached_real(name);
+	void *handle;
+
+	if (!f)
+		f = dlvsym(RTLD_NEXT, name, version);
+	handle = f ? NULL : dlopen(lib, RTLD_LAZY);
 
 	if (handle)
 		f = dlvsym(handle, name, version);

@@ -2,7 +2,7 @@
 /*
  * What liburnic-trace.so writes, and `urnic trace` reads: a ring in a memory file
  * for each thread of a traced process.  One thread writes, the tool reads; neither
- * waits for the other.  What finds no room is counted.
+ * waits for the other, but with UR_TRACE_BLOCK.  What finds no room is counted.
  *
  * The thread makes the file, and sends its descriptor and struct ur_trace_hello to
  * the tool's socket.  So the tool has what a process wrote until it was killed.
@@ -36,6 +36,8 @@ enum ur_trace_class {
 	UR_TRACE_data = 1 << 3,
 	UR_TRACE_wr = 1 << 4,
 	UR_TRACE_ALL = (1 << 5) - 1,
+	/* Not a class: a thread waits for room instead of losing records. */
+	UR_TRACE_BLOCK = 1 << 5,
 };
 
 enum ur_trace_call {

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 
 #include "base/clock.h"
+#include "engine/trace.h"
 #include "ring.h"
 
 /* The real functions have other names in C, so that the headers' prototypes and
@@ -30,6 +31,7 @@ struct tr_thread {
 	struct ur_trace_head *ring;
 	uint8_t *units;
 	uint64_t tail;	/* as last read */
+	uint32_t trace; /* that the ring belongs to: tr_trace */
 	uint32_t depth; /* of calls */
 	bool busy;     /* a record is being written: this is a signal handler */
 	bool refused;  /* the tool does not take rings */
@@ -89,6 +91,10 @@ static inline uint64_t tr_now(void)
 
 /* The calling thread's. */
 struct tr_thread *tr_self(void);
+/* A trace that a tool begins in a running process, over its socket; false: the
+ * order is not valid.  End it: no thread uses the socket any more. */
+bool tr_enable(int fd, const char *order);
+void tr_disable(void);
 /* Append a record of rec->units units.  data: not into the spare room. */
 void tr_put(struct tr_thread *t, const struct ur_trace_rec *rec, bool data);
 /* A function of a library of the program, which may not be linked to it; aborts
@@ -165,15 +171,37 @@ uint32_t tr_context_id(const struct ibv_context *context);
 /* NULL: unknown, and no room to make it known. */
 struct tr_qp *tr_qp_find(uint32_t context, uint32_t qpn);
 
+/* A queue pair that was made before the trace. */
+void tr_qp_known(const struct ibv_qp *qp, bool all_signaled);
+
+/* --- attach.c --- */
+
+/* NULL: there is no such wrapper, or the process was not attached to. */
+void *tr_attached_real(const char *name);
+
 /* --- wrappers generated --- */
 
+struct tr_symbol {
+	const char *lib;
+	const char *name;
+	const char *version;
+	void *wrapper;
+};
+
+extern const struct tr_symbol tr_symbols[];
+extern const uint32_t tr_symbol_count;
+
 void tr_wrap_table(struct verbs_context *v);
+void tr_unwrap_table(struct verbs_context *v);
 
 /* --- data.c, data_ex.c --- */
 
 void tr_wrap_data(struct ibv_context_ops *ops);
 void tr_wrap_builders(struct ibv_qp_ex *qp);
 void tr_wrap_readers(struct ibv_cq_ex *cq);
+void tr_unwrap_data(struct ibv_context_ops *ops);
+void tr_unwrap_builders(struct ibv_qp_ex *qp);
+void tr_unwrap_readers(struct ibv_cq_ex *cq);
 /* A request is to be posted; false: it is not recorded. */
 bool tr_post(struct tr_thread *t, struct tr_qp *q, struct ur_trace_rec *r);
 /* A completion was polled. */
@@ -184,6 +212,6 @@ void tr_empty_end(struct tr_thread *t, uint64_t end_ns);
 /* Is this data call recorded? */
 bool tr_wants_call(struct tr_thread *t);
 void tr_data(struct tr_thread *t, enum ur_trace_call call, uint64_t from_ns,
-	     int64_t result, const struct ur_trace_rec *about);
+	     uint64_t to_ns, int64_t result, const struct ur_trace_rec *about);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "core/cross.h"
 #include "engine/chanpoll.h"
+#include "engine/trace.h"
 #include "engine/wait.h"
 
 struct ur_adapter {
@@ -16,6 +17,7 @@ struct ur_adapter {
 };
 
 struct ur_fake_counts ur_fake;
+ur_traced_each *ur_traced_objects;
 void (*ur_fake_on_poll)(struct ur_cq *cq);
 
 const uint8_t ur_fake_v4[16] = { [10] = 0xff, [11] = 0xff, 192, 0, 2, 1 };
