@@ -43,7 +43,8 @@ test:
 	@scripts/run_tests $(BUILD)
 
 # A few minutes of it: what differs between users, containers and machines,
-# and every sixth case of the three long groups.
+# and every sixth case of the three long groups.  Tests of suite "pure" make no
+# system call that could differ (tests/unit/roce/pure_symbols_test).
 SHORT = apps-devices apps-pingpong apps-crowd apps-progs apps-life apps-raw \
 	apps-config apps-demos conformance-caps conformance-pyverbs \
 	netns-veth1500-devices netns-veth1500-raw netns-veth1500-migrate
@@ -51,8 +52,8 @@ test-short:
 	@scripts/deps build test
 	@$(MAKE) --no-print-directory all
 	@status=0; \
-	scripts/run_tests $(BUILD) --suite unit --suite abi --suite daemon || \
-		status=1; \
+	scripts/run_tests $(BUILD) --suite unit --suite abi --suite daemon \
+		--no-suite pure || status=1; \
 	scripts/run_tests $(BUILD) $(SHORT) || status=1; \
 	URNIC_TEST_PART=6 scripts/run_tests $(BUILD) apps-perftest \
 		apps-rdmacm apps-rsocket || status=1; \
@@ -146,18 +147,20 @@ test-on:
 	@scripts/test_on $(DIST)
 
 # Packages built in a clean Debian and used in a bare one (root); RELEASES=arm64:
-# cross-built, and used under qemu-user.
+# cross-built, and used under qemu-user.  FROM=COMMIT: and an upgrade from the
+# packages of that commit.
 RELEASES ?= 12 13
 PACKAGES ?= all
 test-deb:
-	@tests/packages/run $(PACKAGES) $(RELEASES)
+	@FROM='$(FROM)' tests/packages/run $(PACKAGES) $(RELEASES)
 
 # An image of the packages, the files for Kubernetes and CI, in rootless podman
-# (root makes its base); CONTAINER=all also builds from the source archive there.
+# (root makes its base); CONTAINER=all also builds from the source archive there,
+# RELEASE=13 takes Debian 13.
 CONTAINER ?= short
 test-container:
 	@scripts/deps container || echo "test-container: needs what is missing"
-	@tests/container/run $(CONTAINER) || [ $$? -eq 77 ]
+	@RELEASE='$(RELEASE)' tests/container/run $(CONTAINER) || [ $$? -eq 77 ]
 
 # The source archive and the RPMs, and a program run from their files.
 test-rpm:

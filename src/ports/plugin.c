@@ -3,7 +3,10 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/beside.h"
@@ -73,13 +76,21 @@ static int flags(const struct ur_plugin_file *f)
 #endif
 }
 
-static bool is_loaded(const char *soname)
+static int is_of(struct dl_phdr_info *object, size_t size, void *library)
 {
-	void *lib = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD);
+	const char *name = strrchr(object->dlpi_name, '/');
+	size_t len = strlen(library);
 
-	if (lib)
-		dlclose(lib);
-	return lib != NULL;
+	(void)size;
+	name = name ? name + 1 : object->dlpi_name;
+	return strncmp(name, library, len) == 0 &&
+	       (name[len] == '\0' || name[len] == '.');
+}
+
+/* Of any version: "liblwip.so" is also liblwip.so.0 and liblwip.so.2. */
+static bool is_loaded(const char *library)
+{
+	return dl_iterate_phdr(is_of, (void *)(uintptr_t)library) != 0;
 }
 
 int ur_plugin_load(const struct ur_plugin_file *f, const void **out)

@@ -12,7 +12,8 @@ struct ur_plugin_file {
 	const char *symbol;
 	/* Its library's symbols, which have common names, precede others. */
 	bool deep;
-	/* Its library, which a process can load only once; or NULL. */
+	/* Its library without a version, which a process can load only once;
+	 * or NULL. */
 	const char *alone;
 };
 

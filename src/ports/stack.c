@@ -11,7 +11,7 @@ static const struct ur_plugin_file file = {
 	.name = "liburnic-lwip.so",
 	.symbol = UR_STACK_SYMBOL,
 	.deep = true,
-	.alone = "liblwip.so.0",
+	.alone = "liblwip.so",
 };
 
 bool ur_stack_is_there(void)
