@@ -32,7 +32,7 @@ struct ur_swqe {
 	uint32_t last_psn;
 	uint8_t proto_state;
 	/* RC: payload of its packets except the last one; of `even` ones, which are
-	 * of one length (roce/full.h), the limit. */
+	 * of one length (roce/full.h), the least, with headers behind the BTH. */
 	bool even;
 	uint16_t mtu;
 	union {

@@ -35,15 +35,16 @@ static inline uint16_t ur_full_size(const struct ur_rqp *q,
 static inline bool ur_swqe_is_full(const struct ur_rqp *q,
 				   const struct ur_swqe *w)
 {
-	return w->mtu > q->mtu;
+	return w->even || w->mtu > q->mtu;
 }
 
 /*
  * The packets of a full SEND or WRITE have one length, if they can: a burst then
  * holds packets of several messages, while a shorter one can only be its last.
  * Headers behind the BTH count as payload, and up to three bytes of pad even out
- * the rest.  _divide: the number of packets of w, which would be n of w->mtu; sets
- * w->even.  _offset: where the payload of packet i of n begins.
+ * the rest: packets have w->mtu bytes, the last ones may have one more.  _divide:
+ * the number of packets of w, which would be n of w->mtu; sets w->even, and then
+ * w->mtu.  _offset: where the payload of packet i of n begins.
  */
 uint32_t ur_full_split(struct ur_swqe *w, uint32_t n, uint32_t path_mtu);
 static inline uint32_t ur_full_divide(struct ur_swqe *w, uint32_t n,
@@ -52,13 +53,16 @@ static inline uint32_t ur_full_divide(struct ur_swqe *w, uint32_t n,
 	w->even = false;
 	return n > 1 && w->mtu > path_mtu ? ur_full_split(w, n, path_mtu) : n;
 }
-uint64_t ur_full_carried(const struct ur_swqe *w);
+uint32_t ur_full_carried(const struct ur_swqe *w);
 static inline uint32_t ur_full_offset(const struct ur_swqe *w, uint32_t i,
 				      uint32_t n)
 {
+	uint32_t off = i * w->mtu, shorter;
+
 	if (!w->even || i == 0)
-		return i * w->mtu;
-	return (uint32_t)(ur_full_carried(w) * i / n) -
+		return off;
+	shorter = n - (ur_full_carried(w) - n * w->mtu);
+	return off + (i > shorter ? i - shorter : 0) -
 	       (ur_swqe_is_write(w) ? UR_RETH_LEN : 0);
 }
 

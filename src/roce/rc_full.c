@@ -92,35 +92,36 @@ bool ur_full_may_probe(const struct ur_rqp *q, uint64_t now_ns)
 }
 
 /* The bytes of w's packets between BTH and ICRC. */
-uint64_t ur_full_carried(const struct ur_swqe *w)
+uint32_t ur_full_carried(const struct ur_swqe *w)
 {
 	bool tail = w->opcode == UR_WR_SEND_IMM ||
 		    w->opcode == UR_WR_SEND_INV ||
 		    w->opcode == UR_WR_RDMA_WRITE_IMM;
 
-	return (uint64_t)w->length + (ur_swqe_is_write(w) ? UR_RETH_LEN : 0) +
+	return w->length + (ur_swqe_is_write(w) ? UR_RETH_LEN : 0) +
 	       (tail ? 4 : 0);
 }
 
 /* Are the lengths of n equal parts of it the same with pad?  They differ by one. */
-static bool divides(uint64_t carried, uint64_t n)
+static bool divides(uint32_t carried, uint32_t n)
 {
 	return (carried / n) % 4 || carried % n == 0;
 }
 
 uint32_t ur_full_split(struct ur_swqe *w, uint32_t n, uint32_t path_mtu)
 {
-	uint64_t carried = ur_full_carried(w);
-	uint64_t from = (carried + w->mtu - 1) / w->mtu;
-	uint64_t to = from + (from < SPLIT_MORE_FROM ? 0 : SPLIT_MORE);
+	uint32_t carried = ur_full_carried(w);
+	uint32_t from = (carried + w->mtu - 1) / w->mtu;
+	uint32_t to = from + (from < SPLIT_MORE_FROM ? 0 : SPLIT_MORE);
 
 	if (ur_swqe_is_read(w))
 		return n;
-	for (uint64_t k = from; k <= to; k++) {
+	for (uint32_t k = from; k <= to; k++) {
 		if (divides(carried, k) &&
 		    carried / k >= ur_full_least(path_mtu) + UR_RETH_LEN) {
 			w->even = true;
-			return (uint32_t)k;
+			w->mtu = (uint16_t)(carried / k);
+			return k;
 		}
 	}
 	return n;
