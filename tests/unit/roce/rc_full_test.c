@@ -107,6 +107,24 @@ static void a_message_after_the_answer_is_full(void **state)
 	assert_false(ur_roce_is_under_way(&f->qp));
 }
 
+/* From three pieces of odd lengths that follow each other. */
+static void post_pieces(struct fix *f, uint8_t opcode, uint32_t len)
+{
+	struct ur_sge sge[] = {
+		rig_sge(&f->local, 0, 133),
+		rig_sge(&f->local, 133, 401),
+		rig_sge(&f->local, 534, len - 534),
+	};
+	struct rig_wr wr = { .sge = sge,
+			     .nsge = 3,
+			     .remote_addr = 0x10000,
+			     .rkey = 0x4242,
+			     .opcode = opcode };
+
+	assert_int_equal(rig_post_send(&f->qp, &wr), 0);
+	ur_roce_kick(f->lane.roce, &f->qp, f->now_ns);
+}
+
 /*
  * Messages whose packets are of one length leave in one burst: FIRST of a WRITE has
  * as much less payload as its RETH takes, LAST with immediate data 4 bytes less.
@@ -126,14 +144,17 @@ static void packets_of_messages_are_equal(void **state)
 		{ UR_WR_SEND, 1213, { FULL, FULL, 341 } },
 	};
 	static struct ur_burst t;
-	uint32_t n = sizeof(m) / sizeof(m[0]);
+	uint32_t n = sizeof(m) / sizeof(m[0]), off;
 	struct fix *f = *state;
+	const uint32_t *part;
 
+	for (uint32_t i = 0; i < 2000; i++)
+		f->local.p[i] = (uint8_t)(i % 251);
 	agree(f);
 	urnic_ack(f, SQ_PSN + 3);
 	expect_cqe(f, 101, UR_WC_SUCCESS);
 	for (uint32_t i = 0; i < n; i++)
-		fix_post_quiet(f, m[i].op, i, m[i].len, 0);
+		post_pieces(f, m[i].op, m[i].len);
 	assert_true(ur_roce_output(f->lane.roce, &t, f->now_ns));
 	assert_int_equal(t.npkts, 3 * (n - 1));
 	assert_int_equal(t.bytes, t.npkts * t.pkt_len);
@@ -144,7 +165,11 @@ static void packets_of_messages_are_equal(void **state)
 		uint32_t at = f->out[i].h.bth.psn - SQ_PSN - 4;
 
 		assert_true(at < 3 * n);
-		assert_int_equal(f->out[i].len, m[at / 3].part[at % 3]);
+		part = m[at / 3].part;
+		assert_int_equal(f->out[i].len, part[at % 3]);
+		off = (at % 3 > 0 ? part[0] : 0) + (at % 3 > 1 ? part[1] : 0);
+		assert_memory_equal(f->out[i].payload, f->local.p + off,
+				    f->out[i].len);
 	}
 }
 
