@@ -70,6 +70,18 @@ struct ur_dc_refusal {
 #define UR_DC_REFUSAL_NS 1000000ull
 #define UR_DC_BUCKETS	 4096u
 
+/* The newest request of an initiator that had a wrong key: repeated, it is no
+ * further violation. */
+struct ur_dc_violation {
+	uint8_t src[16];
+	uint64_t session; /* 0: none */
+	uint64_t key;
+	uint32_t sqpn;
+	uint32_t psn;
+};
+
+#define UR_DC_VIOLATIONS 256u /* initiators with the same hash share one */
+
 /* The targets' part of a lane; made for the first target. */
 struct ur_dc {
 	struct ur_list used; /* connections; the least recently used is first */
@@ -78,6 +90,7 @@ struct ur_dc {
 	uint32_t count;
 	uint32_t nrefusals;
 	struct ur_dc_refusal refusals[UR_DC_REFUSALS];
+	struct ur_dc_violation violations[UR_DC_VIOLATIONS];
 	struct ur_dc_connection *buckets[UR_DC_BUCKETS];
 };
 

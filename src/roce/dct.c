@@ -20,8 +20,8 @@ static void on_event(struct ur_qp *qp, enum ur_event_type type)
 }
 
 /* A peer that does not know the seed cannot choose collisions. */
-static struct ur_dc_connection **bucket_of(struct ur_dc *dc,
-					   const uint8_t src[16], uint32_t dqpn)
+static uint64_t hash_of(const struct ur_dc *dc, const uint8_t src[16],
+			uint32_t dqpn)
 {
 	uint64_t h = dc->seed ^ dqpn;
 
@@ -29,7 +29,13 @@ static struct ur_dc_connection **bucket_of(struct ur_dc *dc,
 		h = (h ^ ur_be32_at(src + i)) * 0x9fb21c651e98df25u;
 		h ^= h >> 32;
 	}
-	return &dc->buckets[(h * (dc->seed | 1) >> 32) % UR_DC_BUCKETS];
+	return h * (dc->seed | 1) >> 32;
+}
+
+static struct ur_dc_connection **bucket_of(struct ur_dc *dc,
+					   const uint8_t src[16], uint32_t dqpn)
+{
+	return &dc->buckets[hash_of(dc, src, dqpn) % UR_DC_BUCKETS];
 }
 
 /* Only a link-local address (RFC 4291: fe80::/10) may be that of another host on
@@ -270,16 +276,41 @@ void ur_dc_output(struct ur_roce *r, struct ur_burst *t)
 	r->cnt.sent_bytes += t->bytes;
 }
 
+/* Initiators repeat a request early if its answer is late (rc_comp.c). Another
+ * key is another attempt to guess it. */
+static bool is_repeated(struct ur_dc *dc, const struct ur_in *in)
+{
+	const struct ur_hdr *h = &in->hdr;
+	struct ur_dc_violation *x =
+		&dc->violations[hash_of(dc, in->rx->src, h->sqpn) %
+				UR_DC_VIOLATIONS];
+
+	if (x->session == h->dc_session && x->key == h->dc_key &&
+	    x->sqpn == h->sqpn &&
+	    !memcmp(x->src, in->rx->src, sizeof(x->src)) &&
+	    ur_psn_diff(h->bth.psn, x->psn) <= 0)
+		return true;
+	x->session = h->dc_session;
+	x->key = h->dc_key;
+	x->sqpn = h->sqpn;
+	x->psn = h->bth.psn;
+	memcpy(x->src, in->rx->src, sizeof(x->src));
+	return false;
+}
+
 static void key_violation(struct ur_rqp *q, const struct ur_in *in)
 {
 	struct ur_qp *qp = q->qp;
 
-	atomic_fetch_add_explicit(&qp->key_violations, 1, memory_order_relaxed);
 	q->r->cnt.drop_dc_key++;
 	ur_record_dct_refused(q, in, UR_REC_R_DC_KEY, qp->attr.dc_key,
 			      in->hdr.dc_key);
-	if (atomic_exchange(&qp->armed, false))
-		ur_qp_dct_event(qp, UR_EVENT_DCT_KEY_VIOLATION);
+	if (!is_repeated(q->r->dc, in)) {
+		atomic_fetch_add_explicit(&qp->key_violations, 1,
+					  memory_order_relaxed);
+		if (atomic_exchange(&qp->armed, false))
+			ur_qp_dct_event(qp, UR_EVENT_DCT_KEY_VIOLATION);
+	}
 	refuse(q, in, UR_NAK_REM_ACCESS);
 }
 

@@ -212,17 +212,14 @@ static int copy_mapped(uint8_t *there, struct cursor *c, size_t len, bool write)
 	return 0;
 }
 
-/* Pieces of the caller in one system call. */
-#define CMA_PIECES 64
-
 static int copy_cma(struct ur_direct *r, uint64_t there, struct cursor *c,
 		    size_t len, bool write)
 {
-	struct iovec iov[CMA_PIECES];
+	struct iovec iov[UR_DIRECT_PIECES];
 	size_t sum = 0;
 	int n = 0;
 
-	while (sum < len && n < CMA_PIECES) {
+	while (sum < len && n < (int)UR_DIRECT_PIECES) {
 		uint8_t *here;
 		size_t size = cursor_take(c, len - sum, &here);
 

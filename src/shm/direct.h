@@ -26,6 +26,8 @@
 
 #define UR_DIRECT_CHUNK                                                        \
 	262144u /* bytes moved between two checks of the rights */
+#define UR_DIRECT_PIECES                                                       \
+	256u /* of our memory in a request: indirect keys give many */
 #define UR_DIRECT_SHARED_SIZE 4096u
 #define UR_DIRECT_MSG_MIN     16u /* first byte of a message, at least */
 #define UR_DIRECT_MSG_SIZE    64u /* the longest message */

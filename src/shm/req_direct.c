@@ -15,7 +15,7 @@
 
 static int direct_message(struct ur_rqp *q, const struct ur_swqe *w)
 {
-	struct iovec iov[UR_MAX_SGE];
+	struct iovec iov[UR_DIRECT_PIECES];
 	int n;
 
 	if (w->flags & UR_SEND_INLINE) {
@@ -24,10 +24,12 @@ static int direct_message(struct ur_rqp *q, const struct ur_swqe *w)
 		n = 1;
 	} else if (ur_swqe_is_read(w)) {
 		n = ur_sge_locate(q->qp->mrs, q->qp->pd, w->data.sge,
-				  w->num_sge, 0, w->length, iov, UR_MAX_SGE);
+				  w->num_sge, 0, w->length, iov,
+				  UR_DIRECT_PIECES);
 	} else {
 		n = ur_sge_gather(q->qp->mrs, q->qp->pd, w->data.sge,
-				  w->num_sge, 0, w->length, iov, UR_MAX_SGE);
+				  w->num_sge, 0, w->length, iov,
+				  UR_DIRECT_PIECES);
 	}
 	if (n < 0)
 		return n;

@@ -142,24 +142,51 @@ static void it_is_looked_at_again(void **state)
 	assert_int_equal(tried, AT_ONCE * ROUNDS);
 }
 
+/* A local key over pieces of that size, all of the same memory. */
+static struct ur_mr *make_key(struct pair *p, uint32_t bytes)
+{
+	struct ur_umr_list *list = ur_umr_list_new(1);
+	const struct rig_buf *b = &p->side[0].buf;
+	struct ur_mr *key;
+
+	assert_int_equal(ur_umr_create(&p->host.mrs, &p->host.pd, 1, &key), 0);
+	list->repeats = LEN / bytes + 1;
+	list->block[0] = (struct ur_umr_block){ .va = (uintptr_t)b->p,
+						.bytes = bytes,
+						.lkey = b->mr->key };
+	assert_int_equal(ur_umr_list_check(list), 0);
+	atomic_store(&key->list, list);
+	return key;
+}
+
+static void as_many_pieces_as_allowed_are_done_directly(void **state)
+{
+	struct pair *p = *state;
+	struct ur_mr *key = make_key(p, LEN / UR_DIRECT_PIECES);
+	struct ur_sge sge = { 0, LEN, key->key };
+
+	usable = true;
+	local = &sge;
+	post(p, 1);
+	assert_int_equal(tried, 1);
+	(void)pair_cqe(p, 0, 1, UR_WC_SUCCESS);
+	/* One more: a part of the first and one of the last. */
+	sge.addr = 1;
+	post(p, 2);
+	assert_int_equal(tried, 1);
+	for (uint32_t k = 0; k < 4; k++)
+		(void)pair_look(p, !(k & 1));
+	(void)pair_cqe(p, 0, 2, UR_WC_SUCCESS);
+	assert_int_equal(ur_mr_destroy(&p->host.mrs, key), 0);
+}
+
 /* That a local list has too many pieces says nothing about the region. */
 static void a_long_list_is_not_held_against_it(void **state)
 {
 	struct pair *p = *state;
-	struct ur_umr_list *list = ur_umr_list_new(1);
-	struct rig_buf *b = &p->side[0].buf;
-	struct ur_sge sge = { 0, LEN, 0 };
-	struct ur_mr *key;
+	struct ur_mr *key = make_key(p, 16);
+	struct ur_sge sge = { 0, LEN, key->key };
 
-	assert_int_equal(ur_umr_create(&p->host.mrs, &p->host.pd, 1, &key), 0);
-	list->repeats = LEN / 16;
-	list->block[0] = (struct ur_umr_block){ .va = (uintptr_t)b->p,
-						.bytes = 16,
-						.stride = 16,
-						.lkey = b->mr->key };
-	assert_int_equal(ur_umr_list_check(list), 0);
-	atomic_store(&key->list, list);
-	sge.lkey = key->key;
 	usable = true;
 	local = &sge;
 	stream(p, ROUNDS);
@@ -187,6 +214,9 @@ int main(void)
 			the_channel_is_not_drained_each_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(it_is_looked_at_again, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(
+			as_many_pieces_as_allowed_are_done_directly, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(
 			a_long_list_is_not_held_against_it, setup, teardown),
 	};
