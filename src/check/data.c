@@ -40,11 +40,7 @@ static void target_received(const struct ibv_context *context,
 	const struct urk_object *dct =
 		urk_object_numbered(URK_DCT, context, wc->qp_num);
 	struct urk_object *srq =
-		dct && !dct->ended
-			? urk_object_find(
-				  URK_SRQ,
-				  ((const struct ibv_exp_dct *)dct->ptr)->srq)
-			: NULL;
+		dct && !dct->ended ? urk_object_find(URK_SRQ, dct->srq) : NULL;
 
 	if (srq)
 		received(srq, wc);
@@ -68,10 +64,8 @@ static void completed(const struct urk_object *o, const struct ibv_cq *cq,
 			 "the request with wr_id 0x%llx completed with \"RNR "
 			 "retry counter exceeded\"",
 			 (unsigned long long)wc->wr_id);
-	srq = wc->opcode & IBV_WC_RECV
-		      ? urk_object_find(URK_SRQ,
-					((const struct ibv_qp *)qp->ptr)->srq)
-		      : NULL;
+	srq = wc->opcode & IBV_WC_RECV ? urk_object_find(URK_SRQ, qp->srq)
+				       : NULL;
 	pthread_mutex_lock(&qp->lock);
 	if (wc->opcode & IBV_WC_RECV)
 		qp->received++;
@@ -268,8 +262,10 @@ void urk_qp_made(struct ibv_qp *ibqp)
 	urk_wrap_builders(ibqp);
 	o = urk_object_add(URK_QP, ibqp, ibqp->context, ibqp->qp_num);
 	pd = urk_object_find(URK_PD, ibqp->pd);
-	if (o)
+	if (o) {
 		o->single = pd && pd->single;
+		o->srq = ibqp->srq;
+	}
 	if (o && !qp->target) {
 		o->sends = urk_queue_new(qp->core.sq.max_wr);
 		o->receives = urk_queue_new(qp->core.rq.max_wr);
@@ -290,10 +286,12 @@ static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context,
 
 	if (!ex || !urk_on)
 		return ex;
+	urk_lock();
 	if (!real_start_poll) {
 		real_next_poll = ex->next_poll;
 		real_start_poll = ex->start_poll;
 	}
+	urk_unlock();
 	ex->start_poll = start_poll;
 	ex->next_poll = next_poll;
 	made_cq(ibv_cq_ex_to_cq(ex),
@@ -387,9 +385,12 @@ static struct ibv_exp_dct *exp_create_dct(struct ibv_context *context,
 					  struct ibv_exp_dct_init_attr *attr)
 {
 	struct ibv_exp_dct *dct = real_exp.create_dct(context, attr);
+	struct urk_object *o;
 
 	if (dct && urk_enter()) {
-		urk_object_add(URK_DCT, dct, context, dct->dct_num);
+		o = urk_object_add(URK_DCT, dct, context, dct->dct_num);
+		if (o)
+			o->srq = dct->srq;
 		urk_leave();
 	}
 	return dct;

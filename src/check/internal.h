@@ -119,6 +119,7 @@ struct urk_object {
 	struct urk_queue *sends;
 	struct urk_queue *receives;
 	uint64_t received; /* QP: completions of receives */
+	const void *srq;   /* QP, DCT: where they receive, or NULL */
 	/* CQ, QP: to be used by one thread */
 	bool single;
 	/* CQ; the tables' lock */

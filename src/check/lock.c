@@ -29,6 +29,10 @@ uintptr_t urk_thread_stack_end(uintptr_t here)
 	return here >= stack_start && here < stack_end ? stack_end : 0;
 }
 
+/* Without a limit of the stack, all memory below it would be that of the first
+ * thread; the kernel maps nothing so close to it. */
+#define STACK_MAX (UINT64_C(128) << 20)
+
 /* It calls malloc(). */
 static void look_at_thread(void)
 {
@@ -40,8 +44,8 @@ static void look_at_thread(void)
 	if (pthread_getattr_np(pthread_self(), &attr))
 		return;
 	if (pthread_attr_getstack(&attr, &low, &size) == 0) {
-		stack_start = (uintptr_t)low;
-		stack_end = stack_start + size;
+		stack_end = (uintptr_t)low + size;
+		stack_start = stack_end - (size < STACK_MAX ? size : STACK_MAX);
 	}
 	pthread_attr_destroy(&attr);
 }

@@ -39,6 +39,12 @@ static bool is_mapped(const uint8_t *p)
 	       errno != ENOMEM;
 }
 
+static bool is_inside(const struct ur_mr *mr, const struct ibv_sge *s)
+{
+	return s->addr >= mr->iova && s->length <= mr->length &&
+	       s->addr - mr->iova <= mr->length - s->length;
+}
+
 /* Of the region, the first and the last page of that element. */
 static bool is_there(const struct ur_mr *mr, const struct ibv_sge *s)
 {
@@ -57,7 +63,7 @@ void urk_check_unmapped(const struct urk_object *of,
 		const struct ibv_sge *s = &r->sge[i];
 
 		if (ur_mr_peek(mrs, s->lkey, &mr) || mr.kind != UR_MR_MEMORY ||
-		    is_there(&mr, s))
+		    !is_inside(&mr, s) || is_there(&mr, s))
 			continue;
 		urk_find(URK_MR_UNMAPPED,
 			 urk_object_numbered(URK_MR, of->context, s->lkey),
@@ -86,8 +92,7 @@ void urk_check_sge(const struct ibv_context *context, const struct ur_pd *pd,
 			 s->lkey, what, mr.pd->handle, pd ? pd->handle : 0);
 	else if (mr.kind != UR_MR_MEMORY && mr.kind != UR_MR_FOREIGN)
 		return;
-	else if (s->addr < mr.iova || s->length > mr.length ||
-		 s->addr - mr.iova > mr.length - s->length)
+	else if (!is_inside(&mr, s))
 		urk_find(URK_MR_RANGE, o, NULL, NULL, NULL,
 			 "a %s has 0x%llx (%u bytes), its region 0x%llx (%llu "
 			 "bytes)",

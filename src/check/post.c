@@ -100,9 +100,12 @@ static void close_posting(const struct posting *p)
 	pthread_mutex_unlock(&p->o->posting);
 }
 
+/* nsge: the list is not looked at if it has none. */
 static void check_alive(const struct posting *p, const void *wr,
-			const struct ibv_sge *sge, uintptr_t here)
+			const struct ibv_sge *sge, int nsge, uintptr_t here)
 {
+	if (nsge <= 0)
+		sge = NULL;
 	if (urk_stack_dead(wr, here) || urk_stack_dead(sge, here))
 		urk_find(URK_STACK_LIST, p->o, NULL, NULL, NULL,
 			 "the %s at %p is below the stack of the thread",
@@ -282,7 +285,8 @@ static int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 						w->send_flags, w->sg_list,
 						w->num_sge };
 
-			check_alive(&p, w, w->sg_list, here);
+			check_alive(&p, w, s.sge,
+				    has_list(s.opcode) ? s.nsge : 0, here);
 			check_given(&p, qp, &s);
 		}
 		unlock(&p);
@@ -328,7 +332,8 @@ static int exp_post_send(struct ibv_qp *ibqp, struct ibv_exp_send_wr *wr,
 						(uint32_t)w->exp_send_flags,
 						w->sg_list, w->num_sge };
 
-			check_alive(&p, w, w->sg_list, here);
+			check_alive(&p, w, s.sge,
+				    has_list(s.opcode) ? s.nsge : 0, here);
 			check_given(&p, qp, &s);
 		}
 		unlock(&p);
@@ -507,7 +512,7 @@ static void check_recvs(struct posting *p, const struct ibv_context *context,
 			const struct ibv_recv_wr *wr, uintptr_t here)
 {
 	for (; wr && p->added <= rq->max_wr; wr = wr->next) {
-		check_alive(p, wr, wr->sg_list, here);
+		check_alive(p, wr, wr->sg_list, wr->num_sge, here);
 		if (wr->num_sge > 0 && (uint32_t)wr->num_sge > rq->max_sge)
 			urk_find(URK_TOO_MANY_SGES, p->o, NULL, NULL, NULL,
 				 "%d elements, max_recv_sge is %u: EINVAL",

@@ -339,36 +339,47 @@ static void print(const struct finding *f)
 	write_text();
 }
 
-/*
- * A thread that prints calls malloc(), where it may wait for one that is in a hook
- * of malloc() and comes here. So it waits for a limited time, and then only counts
- * its finding.
- */
-void urk_report_flush(void)
+/* first: the oldest. */
+static void print_all(const struct finding *first)
 {
-	struct finding *f = mine, *before = NULL, *next;
 	struct timespec end;
 
-	if (!f)
-		return;
-	mine = NULL;
-	for (; f; f = next) { /* oldest first */
-		next = f->next;
-		f->next = before;
-		before = f;
-	}
 	clock_gettime(CLOCK_REALTIME, &end);
 	end.tv_sec += PRINT_WAIT;
 	if (pthread_mutex_timedlock(&printing, &end)) {
-		for (f = before; f; f = f->next)
+		for (const struct finding *f = first; f; f = f->next)
 			counts[f->rule]++;
 		return;
 	}
 	urk_names_begin(true);
-	for (f = before; f; f = f->next)
+	for (const struct finding *f = first; f; f = f->next)
 		print(f);
 	urk_names_end();
 	pthread_mutex_unlock(&printing);
+}
+
+/*
+ * A thread that prints calls malloc(), where it may wait for one that is in a hook
+ * of malloc() and comes here. So it waits for a limited time, and then only counts
+ * its finding. It is not cancelled while it writes: calls that post are no points of
+ * cancellation, and the lock would stay taken.
+ */
+void urk_report_flush(void)
+{
+	struct finding *f = mine, *before = NULL, *next;
+	int cancel;
+
+	if (!f)
+		return;
+	mine = NULL;
+	for (; f; f = next) {
+		next = f->next;
+		f->next = before;
+		before = f;
+	}
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	print_all(before);
+	pthread_setcancelstate(cancel, NULL);
 }
 
 void urk_report_forget(void)

@@ -40,7 +40,10 @@ static void opened(struct ibv_context *c)
 	if (!c || !urk_on)
 		return;
 	urk_watch_forks();
+	/* The real operations are kept by the first of several threads. */
+	urk_lock();
 	urk_wrap_ops(c);
+	urk_unlock();
 	made(URK_CONTEXT, c, c);
 }
 

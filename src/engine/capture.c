@@ -280,7 +280,8 @@ void ur_tap_mad(const struct ur_burst *t, bool sent)
 	for (uint32_t k = 0; k < UR_MAX_DEVICES; k++) {
 		struct ur_adapter *a = ur_process_adapter(k);
 
-		if (a && ur_dev_has_addr(&a->dev, here))
+		if (a && a->dev.kind == UR_DEV_ROCE &&
+		    ur_dev_has_addr(&a->dev, here))
 			device = k;
 	}
 	memcpy(r.src, t->src, 16);

@@ -18,9 +18,12 @@ ROW = re.compile(r'^\| `(\w+)` \|[^|]*\| (.*?) \| (.*?) \| (.*?) \|$')
 
 
 def rows():
-    """(program, what verbs say, cause of explain, rules) of the table."""
+    """(program, what verbs say, cause of explain, rules) of the table in the
+    section of --check."""
     with open(DOC, encoding='utf-8') as f:
-        found = [m.groups() for m in map(ROW.match, f) if m]
+        section = f.read().split('## Is verbs used correctly?')[1]
+    lines = section.split('\n## ')[0].split('\n')
+    found = [m.groups() for m in map(ROW.match, lines) if m]
     return [(prog, verbs, cause.strip('`'), rules) for prog, verbs, cause,
             rules in found]
 
@@ -52,13 +55,13 @@ def program(env, name):
     return path
 
 
-def run_broken(env, name, option, hangs):
+def run_broken(env, name, option, hangs, *through):
     """(output, exit status, findings); of one that hangs, until there are any."""
     with tempfile.TemporaryDirectory() as d:
         os.chmod(d, 0o777)
         path = os.path.join(d, 'found')
-        p = start(env, env.a, path, [option], 'env', 'HANG_SECONDS=60',
-                  program(env, name))
+        p = start(env, env.a, path, [option], *through, 'env',
+                  'HANG_SECONDS=60', program(env, name))
         try:
             while hangs and p.running() and not findings(path):
                 time.sleep(0.02)
@@ -159,10 +162,14 @@ def output(env, *args):
         p.end()
 
 
-def forks(env):
-    text, code, found = run_broken(env, 'forks', '--check', False)
-    if code or found or 'verbs: done' not in text:
-        raise Failure(f'status {code}, {found}: {text}')
+def without_mistake(name):
+    """Also with a stack without a limit."""
+    def run(env):
+        text, code, found = run_broken(env, name, '--check', False, 'sh', '-c',
+                                       'ulimit -s unlimited; "$@"', 'sh')
+        if code or found or 'verbs: done' not in text:
+            raise Failure(f'status {code}, {found}: {text}')
+    return run
 
 
 def off(env):
@@ -200,7 +207,8 @@ def options(env):
 
 
 CASES = [Case('options', options), Case('off', off, far=False),
-         Case('forks', forks, far=False)]
+         Case('correct', without_mistake('correct'), far=False),
+         Case('forks', without_mistake('forks'), far=False)]
 CASES += [Case(f'broken-{r[0]}', broken(*r), far=False) for r in rows()]
 CASES += [
     Case('send-lat', perftest('ib_send_lat')),

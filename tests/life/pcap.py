@@ -350,7 +350,9 @@ def killed_program(env):
             c.begun(env, pid)
             t.go()
             end = time.monotonic() + 20 * SLOW
-            while os.path.getsize(path) < 100000 and time.monotonic() < end:
+            while time.monotonic() < end and (
+                    not os.path.exists(path) or
+                    os.path.getsize(path) < 100000):
                 time.sleep(0.01)
             t.client.signal(signal.SIGKILL)
             t.client.p.wait(10)
