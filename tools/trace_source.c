@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -169,9 +170,20 @@ static const uint8_t *in_ring(const struct ur_trace_source *x, uint64_t at)
 
 static int open_spool(void)
 {
-	int fd = open("/var/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	static const char *const places[] = { "/var/tmp", "/tmp", "/dev/shm" };
+	int fd = -1;
 
-	return fd >= 0 ? fd : memfd_create("urnic-trace-spool", MFD_CLOEXEC);
+	for (size_t i = 0; fd < 0 && i < sizeof(places) / sizeof(*places); i++)
+		fd = open(places[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	return fd;
+}
+
+/* A tenth of the file system stays free. */
+static bool has_space(const struct ur_trace_spool *p)
+{
+	struct statvfs v;
+
+	return !fstatvfs(p->fd, &v) && v.f_bavail > v.f_blocks / 10;
 }
 
 static bool has_spool(struct ur_trace_source *x)
@@ -227,7 +239,8 @@ void ur_trace_spool(struct ur_trace_sources *s)
 	for (struct ur_trace_source *x = s->first; x; x = x->next) {
 		uint64_t head = x->head ? head_of(x) : 0;
 
-		if (x->head && head - x->tail > SPOOL_AT && has_spool(x))
+		if (x->head && head - x->tail > SPOOL_AT && has_spool(x) &&
+		    has_space(x->spool))
 			spool(x, head);
 	}
 }
@@ -267,6 +280,8 @@ static const uint8_t *unit_at(struct ur_trace_source *x, uint64_t at)
 static void drop(struct ur_trace_source *x)
 {
 	x->lost = atomic_load(&x->head->lost);
+	/* The thread maps it until it ends, or another trace begins. */
+	(void)madvise(x->head, UR_TRACE_FILE, MADV_REMOVE);
 	munmap(x->head, UR_TRACE_FILE);
 	x->head = NULL;
 	close_spool(x);

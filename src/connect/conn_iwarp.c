@@ -366,6 +366,9 @@ static int iw_listen(struct ur_conn *c, int backlog)
 	lock(i);
 	err = listen_locked(i, backlog);
 	unlock(i);
+	/* For tools alone, which find no process that urnicd does not know. */
+	if (!err)
+		(void)ur_process_client_open(c->adapter);
 	return err;
 }
 

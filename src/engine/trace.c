@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,16 +19,20 @@ ur_traced_each *ur_traced_objects;
 
 static const char *attach(int fd, const char *order)
 {
-	/* Installed, and in the build tree. */
-	static const char *const places[] = {
-		"liburnic-trace.so", "../tools/tracer/liburnic-trace.so"
-	};
+	static const char *const places[] = { "liburnic-trace.so" };
 	ur_trace_attach_fn *fn;
 	char path[PATH_MAX];
 	void *lib;
 
-	if (!ur_find_beside(places, places, 2, R_OK, path, sizeof(path)))
+	/* It has rights that the tool's user may lack. */
+	if (getauxval(AT_SECURE))
+		return "it runs in secure-execution mode (setuid, "
+		       "capabilities), where nothing is loaded";
+	if (!ur_find_beside(places, places, 1, R_OK, path, sizeof(path)))
 		return "liburnic-trace.so is not installed there";
+	/* The working directory may be another by now. */
+	if (*path != '/')
+		return "its libraries were loaded by a relative path";
 	lib = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	if (!lib) {
 		ur_warn("trace: %s", dlerror());

@@ -41,7 +41,7 @@ static const size_t handle_at[URV_KINDS] = {
 	[URV_DCT] = offsetof(struct ibv_exp_dct, handle),
 };
 
-/* Innermost of all locks: only free() and calloc() are called under it. */
+/* Innermost of all locks: only free(), calloc() and visitors are called under it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct urv_object_entry *first[FIRST_BUCKETS];
 static struct urv_object_entry **buckets = first;

@@ -28,11 +28,11 @@ def ended(p, code=0):
     return p.text()
 
 
-def wait_for(p, path, text):
+def wait_for(p, path, text, times=1):
     """Until the trace has a text."""
     end = time.monotonic() + 20 * SLOW
     while not os.path.exists(path) or \
-            text not in open(path, encoding='ascii').read():
+            open(path, encoding='ascii').read().count(text) < times:
         if time.monotonic() > end or not p.running():
             raise Failure(p.describe())
         time.sleep(0.02)
@@ -380,19 +380,17 @@ def killed(env):
 
 def attached(env):
     """A running process, three times: until SIGINT, until the tool is killed, and
-    until the process ends.  It does not notice."""
-    arg = ['ib_send_bw', '-d', 'urnic0', '-s', 1 << 20, '-D', '4', '-F', '-p',
-           env.port()]
+    until the process is killed.  It does not notice."""
+    arg = ['ib_send_bw', '-d', 'urnic0', '-s', 1 << 23, '-n', 10000000, '-N', '-e', '-F',
+           '-p', env.port()]
     s = Proc(env.a.wrap([env.urnic, 'run', '--', *map(str, arg)]))
     c = None
     with tempfile.TemporaryDirectory() as d:
         try:
             s.wait_listen(arg[-1])
             c = Proc(env.b.wrap([env.urnic, 'run', '--', *map(str, arg), env.a.ip4]))
-            for i, sig in enumerate((signal.SIGINT, signal.SIGKILL, 0)):
-                end_trace(env, c, os.path.join(d, f'trace{i}'), sig)
-            ended(c)
-            ended(s)
+            for i, end in enumerate((signal.SIGINT, signal.SIGKILL, None)):
+                attach(env, c, os.path.join(d, f'trace{i}'), end)
         finally:
             s.end()
             if c:
@@ -400,38 +398,81 @@ def attached(env):
         for i in (0, 2):
             found = lines(os.path.join(d, f'trace{i}'))
             if requests(found)[('send', 'SEND', 'SUCCESS')] < 10 or \
-                    not calls(found)['ibv_wr_complete']:
-                raise Failure(f'{i}: {requests(found)}')
+                    calls(found)['ibv_create_qp']:
+                raise Failure(f'{i}: {requests(found)} {calls(found)}')
+
+
+def attached_idle(env):
+    """A process that only listens, on RoCE and on iWARP: what comes is traced."""
+    for device in 'urnic0', 'urniw0':
+        port = env.port()
+        wrap = ['env', f'URNIC_DEVICES={device}']
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, 'trace')
+            s = Proc(env.a.wrap([*wrap, env.urnic, 'run', '--', 'rping', '-s', '-C',
+                                 '3', '-a', env.a.ip4, '-p', port]))
+            t = None
+            try:
+                t = await_traced(env.a, env, s, path)
+                c = Proc(env.b.wrap([*wrap, env.urnic, 'run', '--', 'rping', '-c', '-C',
+                                     '3', '-a', env.a.ip4, '-p', port]))
+                ended(c)
+                ended(s)
+                ended(t)
+            finally:
+                s.end()
+                if t:
+                    t.end()
+            found = lines(path)
         names = calls(found)
-        if names['ibv_destroy_qp'] != 1 or names['ibv_create_qp']:
-            raise Failure(f'{names}')
+        if names['rdma_accept'] != 1 or names['ibv_create_qp'] + \
+                names['rdma_create_qp'] != 1 or names['rdma_listen'] or \
+                requests(found)[('send', 'RDMA_READ', 'SUCCESS')] != 3:
+            raise Failure(f'{names} {requests(found)}')
 
 
-def end_trace(env, process, path, sig):
-    """Attach to a process, and end that by a signal, or with 0 let it end."""
-    argv = [env.urnic, 'trace', '--json', '-o', path]
+def await_traced(host, env, process, path):
+    """The tool, attached to a process, which may not have opened its device yet."""
+    argv = [env.urnic, 'trace', '--json', '-o', path, str(process.leaf())]
     end = time.monotonic() + 20 * SLOW
-    p = None
-    while p is None or not os.path.exists(path) or os.path.getsize(path) < 10000:
-        if p is None or not p.running():
-            # Until the process has opened its device.
-            if p is not None and 'no process' not in p.text():
-                raise Failure(p.describe())
-            p = Proc(env.b.wrap([*argv, str(process.leaf())]))
+    p = Proc(host.wrap(argv))
+    while 'is traced' not in p.text():
         if time.monotonic() > end:
             raise Failure(p.describe())
-        time.sleep(0.05)
+        if not p.running():
+            if 'no process' not in p.text() and 'no urnicd' not in p.text():
+                raise Failure(p.describe())
+            p = Proc(host.wrap(argv))
+        time.sleep(0.02)
+    return p
+
+
+def ring_pages(pid):
+    """KiB of rings that the process has mapped."""
+    with open(f'/proc/{pid}/smaps', encoding='ascii') as f:
+        rings = re.findall(r'memfd:urnic-trace .*?Rss: +(\d+)', f.read(), re.DOTALL)
+    return sum(map(int, rings))
+
+
+def attach(env, process, path, sig):
+    """Attach to a process, and end the tool by a signal, or else the process."""
+    p = await_traced(env.b, env, process, path)
     try:
+        wait_for(p, path, 'ibv_get_cq_event')
+        wait_for(p, path, 'ibv_wr_complete')
+        wait_for(p, path, '"SUCCESS"', 10)
         if not sig:
+            os.kill(process.leaf(), signal.SIGKILL)
             ended(p)
             return
         other = Proc(env.b.wrap([env.urnic, 'trace', str(process.leaf())]))
         if 'is traced already' not in ended(other, 1):
             raise Failure(other.describe())
         os.kill(p.leaf(), sig)
-        got = p.wait(20)
-        if sig == signal.SIGINT and got != 0:
+        if p.wait(20) != 0 and sig == signal.SIGINT:
             raise Failure(p.describe())
+        if sig == signal.SIGINT and ring_pages(process.leaf()):
+            raise Failure('rings stay in memory')
     finally:
         p.end()
 
@@ -470,5 +511,6 @@ CASES = [
     Case('left', left, far=False),
     Case('killed', killed, far=False),
     Case('attached', attached, far=False),
+    Case('attached-idle', attached_idle, far=False),
     Case('refusals', refusals, far=False),
 ]

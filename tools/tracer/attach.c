@@ -9,11 +9,13 @@
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tracer.h"
@@ -215,38 +217,90 @@ static void patch_relocation(struct module *m, const ElfW(Rela) * r, bool on)
 				   symbol, i, on);
 }
 
+struct modules {
+	unsigned long long loads; /* modules there ever were */
+	bool on;
+};
+
+static int count_loads(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct modules *all = arg;
+
+	(void)size;
+	all->loads = info->dlpi_adds;
+	return 1;
+}
+
 static int patch_module(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	const bool *on = arg;
+	const struct modules *all = arg;
 	struct module m;
 
 	(void)size;
+	if (info->dlpi_adds != all->loads)
+		return 1;
 	if (!read_module(&m, info) || ((uintptr_t)patch_module >= m.from &&
 				       (uintptr_t)patch_module < m.to))
 		return 0;
 	for (uint32_t k = 0; k < 2; k++)
 		for (size_t i = 0; m.rela[k] && i < m.n[k]; i++)
-			patch_relocation(&m, &m.rela[k][i], *on);
+			patch_relocation(&m, &m.rela[k][i], all->on);
 	if (m.writable)
 		(void)protect(&m, PROT_READ);
 	return 0;
 }
 
+/* While dl_iterate_phdr() runs no module comes or goes.  One that another thread
+ * loads is in the list before the loader has written its slots, and its RELRO
+ * pages must stay writable until then: dladdr() waits for a dlopen() in progress,
+ * and thereafter no module may be new. */
+static void patch_modules(bool on)
+{
+	struct modules all = { .on = on };
+	Dl_info unused;
+
+	do {
+		(void)dl_iterate_phdr(count_loads, &all);
+		(void)dladdr((void *)patch_modules, &unused);
+	} while (dl_iterate_phdr(patch_module, &all));
+}
+
 /* --- objects --- */
+
+/* Before any is wrapped: takes the functions behind the wrappers, by wrapping copies
+ * of the objects, and records the queue pairs, in front of their requests. */
+static void learn(enum ur_traced_kind kind, void *object, bool extended,
+		  bool all_signaled)
+{
+	if (kind == UR_TRACED_CONTEXT) {
+		struct ibv_context *context = object;
+		struct verbs_context v = *verbs_get_ctx(context);
+
+		tr_wrap_table(&v);
+		tr_wrap_data(&v.context.ops);
+	} else if (kind == UR_TRACED_CQ && extended) {
+		struct ibv_cq_ex cq = *(struct ibv_cq_ex *)object;
+
+		tr_wrap_readers(&cq);
+	} else if (kind == UR_TRACED_QP) {
+		struct ibv_qp_ex qp = *(struct ibv_qp_ex *)object;
+
+		if (extended)
+			tr_wrap_builders(&qp);
+		tr_qp_known(object, all_signaled);
+	}
+}
 
 static void wrap(enum ur_traced_kind kind, void *object, bool extended,
 		 bool all_signaled)
 {
-	struct ibv_qp_ex *qp = object;
-
+	(void)all_signaled;
 	if (kind == UR_TRACED_CONTEXT)
 		tr_opened(object, NULL);
 	else if (kind == UR_TRACED_CQ && extended)
 		tr_wrap_readers(object);
-	else if (kind == UR_TRACED_QP)
-		tr_qp_known(&qp->qp_base, all_signaled);
-	if (kind == UR_TRACED_QP && extended)
-		tr_wrap_builders(qp);
+	else if (kind == UR_TRACED_QP && extended)
+		tr_wrap_builders(object);
 }
 
 static void unwrap(enum ur_traced_kind kind, void *object, bool extended,
@@ -276,7 +330,6 @@ static void forked_child(void)
 static const char *begin(int fd, const char *order, ur_traced_each *each)
 {
 	static bool watches;
-	bool on = true;
 
 	if (attached || tr_classes)
 		return "it is traced already";
@@ -289,18 +342,19 @@ static const char *begin(int fd, const char *order, ur_traced_each *each)
 	if (!tr_enable(fd, order))
 		return "the order is not valid";
 	attached = true;
-	(void)dl_iterate_phdr(patch_module, &on);
+	patch_modules(true);
+	each(learn);
+	/* A thread that sees a wrapper sees what that calls. */
+	(void)syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 	each(wrap);
 	return NULL;
 }
 
 static void end(ur_traced_each *each)
 {
-	bool off = false;
-
 	tr_disable();
 	each(unwrap);
-	(void)dl_iterate_phdr(patch_module, &off);
+	patch_modules(false);
 	attached = false;
 }
 

@@ -223,6 +223,7 @@ static int wr_complete(struct ibv_qp_ex *qp)
 	struct tr_thread *t = tr_self();
 	bool call = tr_wants_call(t);
 	struct ur_trace_rec about = t->built;
+	uint64_t now;
 	int rc;
 
 	finish(t);
@@ -232,8 +233,10 @@ static int wr_complete(struct ibv_qp_ex *qp)
 	if (call) {
 		about.wr_qpn = qp->qp_base.qp_num;
 		about.count = 1;
-		tr_data(t, UR_TRACE_CALL_ibv_wr_complete, t->batch_ns,
-			ur_clock_ns(), rc, &about);
+		/* 0: the trace began after wr_start. */
+		now = ur_clock_ns();
+		tr_data(t, UR_TRACE_CALL_ibv_wr_complete,
+			t->batch_ns ? t->batch_ns : now, now, rc, &about);
 	}
 	return rc;
 }

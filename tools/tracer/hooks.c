@@ -37,13 +37,10 @@ struct tr_qp *tr_qp_find(uint32_t context, uint32_t qpn)
 	return NULL;
 }
 
-/* A number may be used again. */
+/* A number may be used again.  The key stays, or another would take the place. */
 static void forget(struct tr_qp *q)
 {
-	uint64_t key = atomic_load(&q->key);
-
-	memset(q, 0, sizeof(*q));
-	atomic_store(&q->key, key);
+	memset((uint8_t *)q + sizeof(q->key), 0, sizeof(*q) - sizeof(q->key));
 }
 
 static void put_qp(const struct ibv_qp *qp, const uint8_t *local,

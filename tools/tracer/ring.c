@@ -170,35 +170,39 @@ static bool make_key(void)
 }
 
 /* The rest of an order behind the numbers; NULL: they are not valid. */
-static const char *read_numbers(const char *text)
+static const char *read_numbers(const char *text, unsigned int *classes,
+				uint32_t *sample)
 {
 	char *end;
-	unsigned long classes = strtoul(text, &end, 10), sample;
 
+	*classes = (unsigned int)strtoul(text, &end, 10);
 	if (*end != ':')
 		return NULL;
-	sample = strtoul(end + 1, &end, 10);
-	if (*end && *end != ':')
-		return NULL;
-	tr_sample = sample ? (uint32_t)sample : 1;
-	tr_late = tr_sample != 1 && !(classes & UR_TRACE_data);
+	*sample = (uint32_t)strtoul(end + 1, &end, 10);
+	return *sample && (!*end || *end == ':') ? end : NULL;
+}
+
+static void set_classes(unsigned int classes, uint32_t sample)
+{
+	tr_sample = sample;
+	tr_late = sample != 1 && !(classes & UR_TRACE_data);
 	atomic_signal_fence(memory_order_seq_cst);
-	tr_classes = (unsigned int)classes;
-	return end;
+	tr_classes = classes;
 }
 
 bool tr_enable(int fd, const char *order)
 {
-	if (!make_key())
+	unsigned int classes;
+	uint32_t sample;
+
+	if (!read_numbers(order, &classes, &sample) || !make_key())
 		return false;
 	/* The answer, before the first ring. */
 	(void)send(fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 	atomic_fetch_add(&tr_trace, 1);
 	atomic_store(&link_fd, fd);
-	if (read_numbers(order))
-		return true;
-	atomic_store(&link_fd, -1);
-	return false;
+	set_classes(classes, sample);
+	return true;
 }
 
 void tr_disable(void)
@@ -212,15 +216,15 @@ void tr_disable(void)
 __attribute__((constructor)) static void begin(void)
 {
 	const char *env = secure_getenv("URNIC_TRACE");
-	const char *path;
+	unsigned int classes;
+	uint32_t sample;
+	const char *path = env ? read_numbers(env, &classes, &sample) : NULL;
 
-	if (!env || !make_key())
+	if (!path || *path != ':' ||
+	    strlen(path + 1) >= sizeof(tool.sun_path) || !make_key())
 		return;
-	path = read_numbers(env);
-	if (!path || *path != ':' || strlen(path + 1) >= sizeof(tool.sun_path))
-		tr_classes = 0;
-	else
-		memcpy(tool.sun_path, path + 1, strlen(path + 1));
+	memcpy(tool.sun_path, path + 1, strlen(path + 1));
+	set_classes(classes, sample);
 }
 
 /* --- records --- */
@@ -248,7 +252,7 @@ static bool room(struct tr_thread *t, uint64_t head, uint32_t spare,
 	return head + need + spare - t->tail <= UR_TRACE_UNITS;
 }
 
-/* The tool may be stopped or dead: as long as it reads. */
+/* The tool may be stopped or dead: as long as it reads, and the trace lasts. */
 static bool wait_for_room(struct tr_thread *t, uint64_t head, uint32_t spare,
 			  uint32_t need)
 {
@@ -259,11 +263,15 @@ static bool wait_for_room(struct tr_thread *t, uint64_t head, uint32_t spare,
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
 		if (room(t, head, spare, need))
 			return true;
+		if (!(tr_classes & UR_TRACE_BLOCK))
+			return false;
 		if (t->tail != was)
 			naps = 0;
 		was = t->tail;
 	}
-	tr_classes &= ~(unsigned int)UR_TRACE_BLOCK;
+	/* Atomic, or it would undo tr_disable() in another thread. */
+	__atomic_fetch_and(&tr_classes, ~(unsigned int)UR_TRACE_BLOCK,
+			   __ATOMIC_RELAXED);
 	return false;
 }
 
