@@ -210,6 +210,38 @@ def port_taken(env):
     expect(doctor(env, env.a), 'port', 'ok', 'free')
 
 
+def port_unseen(env):
+    """The owner is of another user, or of another PID namespace, as the kernel's
+    rxe has no process; that one is named only if it is loaded."""
+    env.a.needs_own('a port 4791 that is free')
+    if os.geteuid() or rights.of_namespace():
+        raise Skip('has no second user')
+    rxe = ('unshare', '-m', 'sh', '-c', 'mount -t tmpfs tmpfs /sys/module && '
+           'mkdir /sys/module/rdma_rxe && exec "$@"', 'sh')
+    if not (rights.quiet(*AS_USER, env.urnic, '--version')
+            and rights.quiet(*rxe, *OTHER_PIDS, 'true')):
+        raise Skip('another user does not reach the build tree, or may not mount')
+    p = env.run(env.a, sys.executable, '-c', TAKE_PORT, plain=True)
+    try:
+        p.wait_text('taken', 10)
+        for before, text, command in (
+                (AS_USER, 'cannot see', 'sudo urnic doctor'),
+                (OTHER_PIDS, 'another PID namespace', None),
+                ((*rxe, *OTHER_PIDS), "the kernel's rxe",
+                 'modprobe -r rdma_rxe')):
+            f = expect(doctor(env, env.a, before=before, status=2), 'port',
+                       'fail', text)
+            if f['command'] != command:
+                raise Failure(f'{f}, not {command}')
+    finally:
+        p.end()
+
+
+def few_files(env):
+    found = doctor(env, env.a, before=('prlimit', '--nofile=512:512'))
+    expect(found, 'open-files', 'note', '512', 'ulimit')
+
+
 def other_urnicd(version, text):
     def run(env):
         env.a.needs_own('the name of urnicd')
@@ -495,7 +527,9 @@ CASES = [
     Case('no quota', cgroup(FREE, 'cpu-quota', 'ok', 'no limit')),
     Case('few threads', cgroup(THREADS, 'threads', 'fail', '2 threads')),
     Case('memory', cgroup(MEMORY, 'memory', 'note', '256 MiB')),
+    Case('few files', few_files),
     Case('port taken', port_taken),
+    Case('port of one unseen', port_unseen),
     Case('other version', other_urnicd(6, 'another version')),
     Case('urnicd hangs', other_urnicd(0, 'does not answer')),
     Case('urnicd of another user', urnicd_of_other),
