@@ -52,7 +52,7 @@ static void check_thread(struct urk_object *o)
 			 (int)last, (int)urk_thread());
 }
 
-/* q: of p->o, whose lock is taken. Were requests posted by other calls? */
+/* Were requests posted by other calls?  q is a queue of p->o; p->o is locked. */
 static void follow(const struct posting *p, struct urk_queue *q)
 {
 	check_thread(p->o);
@@ -229,12 +229,13 @@ static void check_send(struct posting *p, const struct urv_qp *qp,
 	add_send(p, core, s, nsge);
 }
 
-/* With the list as it was given. */
+/* With the list as it was given; wr: the program's request. */
 static void check_given(struct posting *p, const struct urv_qp *qp,
-			const struct send *s)
+			const void *wr, const struct send *s, uintptr_t here)
 {
 	uint64_t length = 0;
 
+	check_alive(p, wr, s->sge, has_list(s->opcode) ? s->nsge : 0, here);
 	if (s->flags & UR_SEND_INLINE) {
 		for (int i = 0; i < s->nsge; i++)
 			length += s->sge[i].length;
@@ -285,9 +286,7 @@ static int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 						w->send_flags, w->sg_list,
 						w->num_sge };
 
-			check_alive(&p, w, s.sge,
-				    has_list(s.opcode) ? s.nsge : 0, here);
-			check_given(&p, qp, &s);
+			check_given(&p, qp, w, &s, here);
 		}
 		unlock(&p);
 	}
@@ -332,9 +331,7 @@ static int exp_post_send(struct ibv_qp *ibqp, struct ibv_exp_send_wr *wr,
 						(uint32_t)w->exp_send_flags,
 						w->sg_list, w->num_sge };
 
-			check_alive(&p, w, s.sge,
-				    has_list(s.opcode) ? s.nsge : 0, here);
-			check_given(&p, qp, &s);
+			check_given(&p, qp, w, &s, here);
 		}
 		unlock(&p);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* No mistake: requests without elements, whose list is not read, in memory that
+/* No mistake: requests without elements (their lists are not read), in memory that
  * is mapped late, which is where a stack without a limit could grow to. */
 #include <string.h>
 #include <unistd.h>

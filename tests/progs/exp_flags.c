@@ -5,7 +5,7 @@
  *
  *	exp_flags -p PORT [-n ROUNDS] [-M iwarp] [HOST]
  *
- * On iWARP librdmacm connects the queue pairs.  Functions whose names begin with
+ * On iWARP librdmacm connects the queue pairs.  Functions with names that begin with
  * "roce_" have what iWARP lacks (tests/conformance/exp).
  */
 #include <endian.h>

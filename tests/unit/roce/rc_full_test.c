@@ -126,7 +126,7 @@ static void post_pieces(struct fix *f, uint8_t opcode, uint32_t len)
 }
 
 /*
- * Messages whose packets are of one length leave in one burst: FIRST of a WRITE has
+ * Messages that consist of packets of one length leave in one burst: FIRST of a WRITE has
  * as much less payload as its RETH takes, LAST with immediate data 4 bytes less.
  * 404 and 405 bytes cannot be padded to one length.
  */
