@@ -10,21 +10,22 @@
 
 static struct pair p;
 
-/* Of a list that is gone */
-static __attribute__((noinline)) uintptr_t stale(void)
+/* Puts into *at where a list was that is gone. */
+static __attribute__((noinline)) void stale(uintptr_t *at)
 {
 	volatile struct ibv_sge list[16384];
 
 	list[16].length = 64;
-	return (uintptr_t)&list[16];
+	*at = (uintptr_t)&list[16];
 }
 
 int main(void)
 {
 	struct ibv_recv_wr recv = { .wr_id = 1 }, *bad_recv;
 	struct ibv_send_wr *wr, *bad;
-	uintptr_t at = stale();
+	uintptr_t at;
 
+	stale(&at);
 	pair_open(&p);
 	wr = sbrk(LARGE); /* zeroed, and behind what was mapped so far */
 	need((intptr_t)wr != -1, "sbrk");
