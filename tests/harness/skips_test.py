@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""scripts/run_tests: a skip without a reason is a failure."""
+"""scripts/run_tests: a skip without a reason is a failure, and of a test that
+failed it says which case."""
 
 import importlib.machinery
 import importlib.util
@@ -53,6 +54,16 @@ def main():
     assert verdict('OK', CMOCKA.format('skipped: no tun\n')
                    + CMOCKA.format(''))[0] == 'FAIL'
     assert verdict('FAIL', CMOCKA.format('')) == ('FAIL', [])
+
+    what = run_tests().what_failed
+    assert what({}) == 'it printed nothing'
+    assert what({'stdout': 'one\ntwo\n\n'}) == 'two'
+    assert what({'stdout': '[   LINE   ] --- a.c:3: error: Failure!\n'
+                 '[  FAILED  ] one\n[==========] 2 test(s) run.\n'}) == (
+        '[   LINE   ] --- a.c:3: error: Failure! / [  FAILED  ] one')
+    assert what({'stdout': 'urnic0 WRONG: a\nurnic0: 1 failed\n'}) == (
+        'urnic0 WRONG: a')
+    assert what({'stderr': '==7==ERROR: a\n==7==HINT: b\n'}) == '==7==ERROR: a'
 
 
 if __name__ == '__main__':
