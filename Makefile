@@ -91,13 +91,14 @@ asan:
 		--wrapper "$(ASAN_FOREIGN)" || status=1; \
 	exit $$status
 
+# Tests of suite "pure" have one thread.
 tsan:
 	@scripts/deps build test
 	@scripts/configure build-tsan -Db_sanitize=thread -Db_lundef=false \
 		-Doptimization=1 -Dc_args=-Wno-tsan >/dev/null
 	@ninja -C build-tsan
 	@TSAN_OPTIONS="halt_on_error=1 suppressions=$(CURDIR)/scripts/tsan.supp" \
-		scripts/run_tests build-tsan $(OURS) --no-suite sim -t 4
+		scripts/run_tests build-tsan $(OURS) --no-suite pure -t 4
 
 # Against the kernel's own rxe and siw, in a virtual machine (root).
 INTEROP ?=

@@ -3,9 +3,10 @@
 
 Even loopback gets a namespace of its own where this user may make one, so that
 a test neither sees the machine's urnicd nor leaves one behind.  Otherwise it is
-the machine's, as it is.
+the machine's, as it is, for one run at a time.
 """
 
+import fcntl
 import os
 import re
 import signal
@@ -57,6 +58,7 @@ class Place:
     def __init__(self, kind):
         self.kind = kind
         self.hosts = []
+        self.turn = None    # open while this run has the machine's loopback
         self.mtu = 65536 if kind == 'lo' else int(kind[4:])
 
     def __enter__(self):
@@ -83,6 +85,9 @@ class Place:
         ns = None
         if rights.can_make_namespaces():
             ns = self._ns('l')
+        else:
+            self.turn = open(__file__, 'rb')
+            fcntl.flock(self.turn, fcntl.LOCK_EX)
         ip6 = '::1' if ns or has_ip6_loopback() else None
         self.a = self.b = Host(ns, '127.0.0.1', ip6, 'lo')
         self.hosts = [self.a]
@@ -138,6 +143,8 @@ class Place:
             if h.ns:
                 self._clear(h)
         self.hosts = []
+        if self.turn:
+            self.turn.close()
 
     @staticmethod
     def _clear(h):
