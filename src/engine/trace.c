@@ -17,6 +17,13 @@
 
 ur_traced_each *ur_traced_objects;
 
+static void refuse(int fd, const char *why)
+{
+	(void)ur_sys_send(fd, why, strlen(why) + 1,
+			  MSG_DONTWAIT | MSG_NOSIGNAL);
+	close(fd);
+}
+
 static const char *attach(int fd, const char *order)
 {
 	static const char *const places[] = { "liburnic-trace.so" };
@@ -24,10 +31,6 @@ static const char *attach(int fd, const char *order)
 	char path[PATH_MAX];
 	void *lib;
 
-	/* It has rights that the tool's user may lack. */
-	if (getauxval(AT_SECURE))
-		return "it runs in secure-execution mode (setuid, "
-		       "capabilities), where nothing is loaded";
 	if (!ur_find_beside(places, places, 1, R_OK, path, sizeof(path)))
 		return "liburnic-trace.so is not installed there";
 	/* The working directory may be another by now. */
@@ -55,23 +58,26 @@ static void *trace_main(void *arg)
 
 	if (n > 0 && !order[n - 1])
 		why = attach(fd, order + strlen(UR_TRACE_ORDER));
-	if (why) {
-		(void)ur_sys_send(fd, why, strlen(why) + 1,
-				  MSG_DONTWAIT | MSG_NOSIGNAL);
-		close(fd);
-	}
+	if (why)
+		refuse(fd, why);
 	return NULL;
 }
 
 void ur_tool_order(int fd)
 {
+	/* Then the process has rights that the tool's user may lack. */
+	bool secure = getauxval(AT_SECURE);
 	char text[sizeof(UR_TRACE_ORDER) - 1];
-	ssize_t n =
-		ur_sys_recv(fd, text, sizeof(text), MSG_DONTWAIT | MSG_PEEK);
+	/* An order left unread would take the place of the answer (ECONNRESET). */
+	ssize_t n = ur_sys_recv(fd, text, sizeof(text),
+				MSG_DONTWAIT | (secure ? 0 : MSG_PEEK));
 	pthread_t thread;
 
-	if (n != (ssize_t)sizeof(text) ||
-	    memcmp(text, UR_TRACE_ORDER, sizeof(text)) != 0)
+	if (secure)
+		refuse(fd, "it runs in secure-execution mode (setuid, "
+			   "capabilities), where it takes no orders");
+	else if (n != (ssize_t)sizeof(text) ||
+		 memcmp(text, UR_TRACE_ORDER, sizeof(text)) != 0)
 		ur_faults_order(fd);
 	else if (ur_thread_start(&thread, "urnic-trace", trace_main,
 				 (void *)(intptr_t)fd))

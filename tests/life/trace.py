@@ -2,6 +2,7 @@
 """urnic trace: calls and requests of unmodified programs."""
 
 import collections
+import glob
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import time
 from harness import clock
 from harness.env import Case, Failure
 from harness.proc import SLOW, Proc
+from life.watch import has_uid
 
 N = 50
 
@@ -210,22 +212,44 @@ def sampled(env):
         raise Failure(f'{n} of 1000 requests')
 
 
+def while_running(p, met):
+    """Until a condition is met."""
+    end = time.monotonic() + 20 * SLOW
+    while not met():
+        if time.monotonic() > end or not p.running():
+            raise Failure(p.describe())
+        time.sleep(0.01)
+
+
+# KiB of a ring that records of requests may fill (tools/tracer/ring.h).
+DATA_KIB = ((1 << 18) - 4096) * 64 // 1024
+
+
+def waits_for_room(pid):
+    """Its ring is full, and it sleeps: it polls otherwise."""
+    with open(f'/proc/{pid}/stat', encoding='ascii') as f:
+        state = f.read().rsplit(')', 1)[1].split()[0]
+    return ring_pages(pid) >= DATA_KIB and state == 'S'
+
+
 def complete(env):
-    """More requests than a ring holds, while the tool is stopped for a time: the
-    program waits for it, and none is missing."""
-    n = 400000
+    """More requests than a ring holds.  The tool is stopped before the first of them,
+    until the program waits for it: none is missing."""
+    n = 280000
     arg = ['ib_send_bw', '-d', 'urnic0', '-s', '64', '-n', n, '-F', '-p', env.port()]
     with tempfile.TemporaryDirectory() as d:
         path = os.path.join(d, 'trace')
-        s = Proc(env.a.wrap([env.urnic, 'run', '--', *map(str, arg)]))
+        s = env.run(env.a, *arg)
         c = None
         try:
             s.wait_listen(arg[-1])
+            s.signal(signal.SIGSTOP)
             c = start(env, env.b, ('-c', '-e', 'wr', '--block', '-o', path),
                       arg + [env.a.ip4])
-            time.sleep(0.2)
+            while_running(c, lambda: 'ib_send_bw' in thread_names(c.leaf()))
             os.kill(c.pid, signal.SIGSTOP)
-            time.sleep(0.5)
+            s.signal(signal.SIGCONT)
+            while_running(c, lambda: waits_for_room(c.leaf()))
             os.kill(c.pid, signal.SIGCONT)
             said = ended(c)
             ended(s)
@@ -381,14 +405,14 @@ def killed(env):
 def attached(env):
     """A running process, three times: until SIGINT, until the tool is killed, and
     until the process is killed.  It does not notice."""
-    arg = ['ib_send_bw', '-d', 'urnic0', '-s', 1 << 23, '-n', 10000000, '-N', '-e', '-F',
+    arg = ['ib_send_bw', '-d', 'urnic0', '-s', 1 << 20, '-n', 10000000, '-N', '-e', '-F',
            '-p', env.port()]
-    s = Proc(env.a.wrap([env.urnic, 'run', '--', *map(str, arg)]))
+    s = env.run(env.a, *arg)
     c = None
     with tempfile.TemporaryDirectory() as d:
         try:
             s.wait_listen(arg[-1])
-            c = Proc(env.b.wrap([env.urnic, 'run', '--', *map(str, arg), env.a.ip4]))
+            c = env.run(env.b, *arg, env.a.ip4)
             for i, end in enumerate((signal.SIGINT, signal.SIGKILL, None)):
                 attach(env, c, os.path.join(d, f'trace{i}'), end)
         finally:
@@ -465,9 +489,10 @@ def attach(env, process, path, sig):
             os.kill(process.leaf(), signal.SIGKILL)
             ended(p)
             return
-        other = Proc(env.b.wrap([env.urnic, 'trace', str(process.leaf())]))
-        if 'is traced already' not in ended(other, 1):
-            raise Failure(other.describe())
+        if sig == signal.SIGINT:
+            other = Proc(env.b.wrap([env.urnic, 'trace', str(process.leaf())]))
+            if 'is traced already' not in ended(other, 1):
+                raise Failure(other.describe())
         os.kill(p.leaf(), sig)
         if p.wait(20) != 0 and sig == signal.SIGINT:
             raise Failure(p.describe())
@@ -475,6 +500,69 @@ def attach(env, process, path, sig):
             raise Failure('rings stay in memory')
     finally:
         p.end()
+
+
+def ready(env, *argv):
+    """A program of the device's events, behind others, which has opened it."""
+    p = Proc(env.b.wrap(['env', *argv, env.prog('async')]))
+    p.wait_text('ready', 20)
+    return p
+
+
+def declines(env, process, order, why):
+    """The process says why it does not obey, and is as before."""
+    p = Proc(env.b.wrap([env.urnic, *order[:1], str(process.leaf()), *order[1:]]))
+    try:
+        if f'process {process.leaf()}: {why}' not in ended(p, 1):
+            raise Failure(p.describe())
+    finally:
+        p.end()
+    if 'urnic-fault' in thread_names(process.leaf()):
+        raise Failure(f'{order}: it has a thread for faults')
+
+
+def mapped(pid):
+    with open(f'/proc/{pid}/maps', encoding='ascii') as f:
+        return f.read()
+
+
+def thread_names(pid):
+    names = ''
+    for path in glob.glob(f'/proc/{pid}/task/*/comm'):
+        try:
+            with open(path, encoding='ascii') as f:
+                names += f.read()
+        except OSError:  # it has ended
+            pass
+    return names
+
+
+def unwilling(env):
+    """Its libraries were loaded by a relative path; it has more rights than its
+    user, as a group that is not the real one."""
+    shown = env.b.sh(env.urnic, 'run', '--env')
+    libs = re.search('^LD_LIBRARY_PATH=([^:\n]+)', shown, re.MULTILINE)[1]
+    p = ready(env, f'--chdir={libs}', 'LD_LIBRARY_PATH=.')
+    q = None
+    try:
+        declines(env, p, ('trace',),
+                 'its libraries were loaded by a relative path')
+        # The runtime of a sanitizer would not be preloaded.
+        if os.geteuid() or not has_uid(65534) or os.environ.get('LD_PRELOAD'):
+            return
+        # urnicd runs, and stays for the first one: this one may not start it.
+        q = ready(env, 'setpriv', '--rgid=65534', '--clear-groups', loader(p.leaf()),
+                  '--library-path', libs)
+        for order in ('trace',), ('fault', 'drop=1%'), ('fault', '--clear'):
+            declines(env, q, order, 'it runs in secure-execution mode')
+    finally:
+        p.end()
+        if q:
+            q.end()
+
+
+def loader(pid):
+    return re.search(r'/\S+/ld-linux\S*', mapped(pid))[0]
 
 
 def refusals(env):
@@ -512,5 +600,6 @@ CASES = [
     Case('killed', killed, far=False),
     Case('attached', attached, far=False),
     Case('attached-idle', attached_idle, far=False),
+    Case('unwilling', unwilling, far=False),
     Case('refusals', refusals, far=False),
 ]
