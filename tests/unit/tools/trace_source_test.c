@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What leaves a ring before it is read: to a file, as long as there is space. */
+#include "trace.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
+
+#include <cmocka.h>
+
+#include "urnic.h"
+
+#define SPOOLED_FROM (UR_TRACE_UNITS / 8)
+
+static unsigned long percent_free;
+
+void ur_tool_error(const char *fmt, ...)
+{
+	fail_msg("%s", fmt);
+}
+
+/* Instead of libc's. */
+int fstatvfs(int fd, struct statvfs *v)
+{
+	(void)fd;
+	*v = (struct statvfs){ .f_blocks = 100, .f_bavail = percent_free };
+	return 0;
+}
+
+static int set_up(void **state)
+{
+	struct ur_trace_sources *s = calloc(1, sizeof(*s));
+
+	assert_non_null(s);
+	s->listener = s->link = -1;
+	s->first = calloc(1, sizeof(*s->first));
+	s->procs = calloc(1, sizeof(*s->procs));
+	assert_true(s->first && s->procs);
+	s->procs->pidfd = -1;
+	s->first->proc = s->procs;
+	s->first->head = mmap(NULL, UR_TRACE_FILE, PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(s->first->head, MAP_FAILED);
+	*state = s;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	ur_trace_sources_close(*state);
+	free(*state);
+	return 0;
+}
+
+/* As a traced thread does: records whose time is their position, from 1. */
+static void put(struct ur_trace_sources *s, uint64_t n)
+{
+	struct ur_trace_head *h = s->first->head;
+	struct ur_trace_rec *ring = (void *)((uint8_t *)h + UR_TRACE_HEAD);
+	uint64_t head = h->head;
+
+	assert_true(head + n - h->tail <= UR_TRACE_UNITS);
+	for (; n; n--, head++)
+		ring[head % UR_TRACE_UNITS] = (struct ur_trace_rec){
+			.kind = UR_TRACE_POST, .units = 1, .ns = head + 1
+		};
+	h->head = head;
+}
+
+/* All that was put, and no more. */
+static void read_all(struct ur_trace_sources *s)
+{
+	uint64_t n = s->first->head->head;
+
+	for (uint64_t i = 1; i <= n; i++) {
+		struct ur_trace_source *x = ur_trace_oldest(s, UINT64_MAX);
+
+		assert_ptr_equal(x, s->first);
+		assert_int_equal(x->item.rec.ns, i);
+		ur_trace_pop(x);
+	}
+	assert_null(ur_trace_oldest(s, UINT64_MAX));
+	assert_int_equal(s->first->head->tail, n);
+}
+
+/* An eighth of a ring stays there; the record behind it moves all to the file. */
+static void spooled(void **state)
+{
+	struct ur_trace_sources *s = *state;
+
+	percent_free = 11;
+	put(s, SPOOLED_FROM);
+	ur_trace_spool(s);
+	assert_int_equal(s->first->head->tail, 0);
+	put(s, 1);
+	ur_trace_spool(s);
+	assert_int_equal(s->first->head->tail, SPOOLED_FROM + 1);
+	/* Over the end of the ring. */
+	put(s, UR_TRACE_UNITS);
+	ur_trace_spool(s);
+	put(s, SPOOLED_FROM);
+	ur_trace_spool(s);
+	assert_int_equal(s->first->head->tail,
+			 SPOOLED_FROM + 1 + UR_TRACE_UNITS);
+	read_all(s);
+	/* The file begins again. */
+	put(s, SPOOLED_FROM + 1);
+	ur_trace_spool(s);
+	put(s, 1);
+	for (uint32_t i = 0; i < SPOOLED_FROM + 2; i++)
+		ur_trace_pop(ur_trace_oldest(s, UINT64_MAX));
+	assert_null(ur_trace_oldest(s, UINT64_MAX));
+}
+
+/* Without a tenth of free space the ring fills, until there is some. */
+static void no_space(void **state)
+{
+	struct ur_trace_sources *s = *state;
+
+	percent_free = 10;
+	put(s, UR_TRACE_UNITS);
+	ur_trace_spool(s);
+	assert_int_equal(s->first->head->tail, 0);
+	percent_free = 11;
+	ur_trace_spool(s);
+	assert_int_equal(s->first->head->tail, UR_TRACE_UNITS);
+	percent_free = 10;
+	put(s, UR_TRACE_UNITS);
+	ur_trace_spool(s);
+	assert_int_equal(s->first->head->tail, UR_TRACE_UNITS);
+	read_all(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(spooled, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(no_space, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
