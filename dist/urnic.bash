@@ -1,5 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Completion of the urnic command for bash.
+
+# The processes of this user (root: of all) that use urnic in this network namespace.
+_urnic_pids()
+{
+	local uid=$EUID
+	[ "$uid" -eq 0 ] && uid='[0-9]*'
+	urnic show 2>/dev/null | sed -n "1d; s/^[^ ].*  pid \([0-9]*\)  uid $uid  .*/\1/p"
+}
+
 _urnic()
 {
 	local word=${COMP_WORDS[COMP_CWORD]} at=2 word_list
@@ -34,13 +43,14 @@ _urnic()
 			-A hostname -- "$word")
 		;;
 	explain)
-		mapfile -t COMPREPLY < <(compgen -f -W "--json --events \
+		mapfile -t COMPREPLY < <(compgen -f -W "$(_urnic_pids) --json --events \
 			--causes --write --help" -- "$word")
 		;;
 	top)
 		case ${COMP_WORDS[COMP_CWORD - 1]} in
 		-v) word_list='processes qps peers' ;;
 		-s) word_list='messages bytes latency retransmitted pid' ;;
+		-p) word_list=$(_urnic_pids) ;;
 		*) word_list='--json --help -n -d -p -v -s' ;;
 		esac
 		mapfile -t COMPREPLY < <(compgen -W "$word_list" -- "$word")
@@ -50,13 +60,13 @@ _urnic()
 			--help" -- "$word")
 		;;
 	pcap)
-		mapfile -t COMPREPLY < <(compgen -f -W "-w --device --qp \
+		mapfile -t COMPREPLY < <(compgen -f -W "$(_urnic_pids) -w --device --qp \
 			--peer --seconds --count --last --help" -- "$word")
 		;;
 	fault)
 		mapfile -t COMPREPLY < <(compgen -f -P @ -- "${word#@}")
 		if [[ $word != @* ]]; then
-			mapfile -t COMPREPLY < <(compgen -W "--device --peer --clear --json --help \
+			mapfile -t COMPREPLY < <(compgen -W "$(_urnic_pids) --device --peer --clear --json --help \
 				drop= delay= jitter= duplicate= reorder= corrupt= rate= partition rnr= nak= slow= kill: \
 				reset: fail= lost-ack= port-down no-address remove overrun kill-urnicd none" -- "$word")
 		fi
@@ -66,7 +76,7 @@ _urnic()
 		-e) mapfile -t COMPREPLY < <(compgen -W "verbs cm rsocket data wr errors" -- "$word") ;;
 		-o | --perfetto) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
 		*)
-			mapfile -t COMPREPLY < <(compgen -c -f -W "-o -e -c --qp --sample --block \
+			mapfile -t COMPREPLY < <(compgen -c -f -W "$(_urnic_pids) -o -e -c --qp --sample --block \
 				--json --perfetto --merge --help" -- "$word")
 			;;
 		esac

@@ -214,7 +214,7 @@ def has_uid(uid):
 
 
 # The tools that take a process
-OF_PROCESS = (('top', '-n', '1', '-p'), ('explain',),
+OF_PROCESS = (('top', '-n', '1', '-p'), ('explain',), ('trace',),
               ('pcap', '-w', '/dev/null'), ('fault',))
 TOOLS = ('run', 'show', 'explain', 'top', 'metrics', 'pcap', 'fault', 'trace',
          'doctor')
@@ -226,9 +226,26 @@ def helps(env):
             raise Failure(f'{name} --help')
 
 
+COMPLETE = """PATH=$1:$PATH; source "$2"; shift 2
+COMP_WORDS=(urnic "$@" ''); COMP_CWORD=$(($# + 1)); _urnic; printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def completes(env, pid):
+    """The completion for bash offers the process."""
+    script = os.path.join(ROOT, 'dist/urnic.bash')
+    for args in OF_PROCESS:
+        words = ['top', '-p'] if args[0] == 'top' else args[:1]
+        found = env.b.sh('bash', '-c', COMPLETE, 'complete',
+                         os.path.dirname(env.urnic), script, *words).split()
+        if str(pid) not in found:
+            raise Failure(f'{words}: {pid} is not in {found}')
+
+
 def errors(env):
     s, c = sending(env)
     tool(env, 'top', '-n', 1, '-d', 0.1)
+    completes(env, c.leaf())
     p = tool(env, 'top', '-n', 1, '-p', 999999999, want=1)
     if 'no process 999999999 uses urnic' not in p.stderr:
         raise Failure(p.stderr)
