@@ -2,7 +2,6 @@
 /* urnic check-config: would this file do, and what would there be? */
 #include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "config/config.h"
 #include "urnic.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The configured devices, their addresses and the MTU of their interfaces. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 

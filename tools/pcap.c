@@ -6,7 +6,6 @@
  * oldest record of all.  With --last the encoded packets wait in memory instead of
  * being written, and the first error completion ends the capture.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
 #include <netinet/in.h>
@@ -21,6 +20,7 @@
 #include "ask.h"
 #include "base/addr.h"
 #include "base/clock.h"
+#include "config/parse.h"
 #include "pcap_frame.h"
 #include "pcap_source.h"
 #include "pcapng.h"
@@ -383,17 +383,6 @@ static bool number(const char *text, uint64_t most, uint64_t *out)
 	return *text >= '0' && *text <= '9' && !*end && !errno && *out <= most;
 }
 
-static bool address(const char *text, uint8_t gid[16])
-{
-	struct in_addr v4;
-
-	if (inet_pton(AF_INET, text, &v4) == 1) {
-		ur_addr_from_v4(gid, &v4);
-		return true;
-	}
-	return inet_pton(AF_INET6, text, gid) == 1;
-}
-
 static bool option(struct pcap *p, int c, const char *text)
 {
 	uint64_t n = 0;
@@ -406,7 +395,7 @@ static bool option(struct pcap *p, int c, const char *text)
 		p->device = text;
 		return true;
 	case 'a':
-		p->has_peer = address(text, p->peer);
+		p->has_peer = ur_parse_addr(text, p->peer);
 		return p->has_peer;
 	case 'q':
 		if (!number(text, 0xffffff, &n))

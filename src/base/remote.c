@@ -19,7 +19,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/guard.h"
 #include "base/lock.h"
 
 #define PAGE	  4096u

@@ -2,7 +2,6 @@
 #include "base/yield.h"
 
 #include <sched.h>
-#include <time.h>
 
 #include "base/clock.h"
 

@@ -5,14 +5,11 @@
  * own.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/rng.h"
 #include "client/client_conn.h"
-#include "client/ipc_io.h"
 
 #define ASK_NS 20000000000ull
 

@@ -9,7 +9,6 @@
 
 #include "base/addr.h"
 #include "base/bytes.h"
-#include "base/crc.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "sockets/udp.h"

@@ -49,11 +49,6 @@ int ur_cm_listen(struct ur_cm_id *id, const uint8_t addr[16], uint16_t port,
 	return 0;
 }
 
-void ur_cm_request_seen(struct ur_cm_id *id)
-{
-	ur_cm_answered(id);
-}
-
 static bool private_fits(const void *data, uint8_t len, unsigned int space)
 {
 	return len <= space && (data || !len);
@@ -283,7 +278,7 @@ int ur_cm_accept(struct ur_cm_id *id, const struct ur_cm_param *param,
 		return -EINVAL;
 	if (!private_fits(param->private_data, param->private_len, space))
 		return -EINVAL;
-	ur_cm_answered(id);
+	ur_cm_request_seen(id);
 	if (!datagram) {
 		send_rep(id, param, now_ns);
 		return 0;
@@ -331,7 +326,7 @@ int ur_cm_reject(struct ur_cm_id *id, uint16_t reason, const void *private_data,
 		return -EINVAL;
 	if (!private_fits(private_data, private_len, space))
 		return -EINVAL;
-	ur_cm_answered(id);
+	ur_cm_request_seen(id);
 	if (datagram)
 		send_sidr_rep(id, UR_CM_SIDR_REJECT, &param, now_ns);
 	else
@@ -440,7 +435,7 @@ static void end(struct ur_cm_id *id, uint64_t now_ns)
 
 	id->owned = false;
 	ur_cm_purge_events(id);
-	ur_cm_answered(id);
+	ur_cm_request_seen(id);
 	if (id->state == UR_CMS_REQ_RCVD || id->state == UR_CMS_REP_RCVD) {
 		send_rej(id, UR_CM_REJ_CONSUMER, NULL, 0, now_ns);
 	} else if (id->state == UR_CMS_SIDR_REQ_RCVD) {
@@ -474,7 +469,7 @@ void ur_cm_id_destroy(struct ur_cm_id *id, uint64_t now_ns)
 		if (child->event_pending)
 			end(child, now_ns);
 		else
-			ur_cm_answered(child);
+			ur_cm_request_seen(child);
 	}
 	end(id, now_ns);
 }

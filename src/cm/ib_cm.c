@@ -49,7 +49,7 @@ void ur_cm_destroy(struct ur_cm *cm)
 	ur_list_for_each(n, &cm->ids) {
 		struct ur_cm_id *id = ur_container_of(n, struct ur_cm_id, node);
 
-		ur_cm_answered(id);
+		ur_cm_request_seen(id);
 	}
 	ur_list_for_each_safe(n, tmp, &cm->ids) {
 		ur_cm_id_free(ur_container_of(n, struct ur_cm_id, node));

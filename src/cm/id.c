@@ -116,7 +116,7 @@ struct ur_cm_id *ur_cm_id_new(struct ur_cm *cm, uint16_t port_space)
 	return id;
 }
 
-void ur_cm_answered(struct ur_cm_id *id)
+void ur_cm_request_seen(struct ur_cm_id *id)
 {
 	if (!id->listener)
 		return;
@@ -131,7 +131,7 @@ void ur_cm_id_free(struct ur_cm_id *id)
 
 	assert(ur_list_empty(&id->children));
 	ur_cm_purge_events(id);
-	ur_cm_answered(id);
+	ur_cm_request_seen(id);
 	if (!ur_list_empty(&id->linger)) {
 		ur_list_del(&id->linger);
 		cm->nlinger--;

@@ -253,8 +253,6 @@ void ur_cm_id_free(struct ur_cm_id *id);
 bool ur_cm_is_datagram(const struct ur_cm_id *id);
 uint64_t ur_cm_tid(const struct ur_cm_id *id);
 uint32_t ur_cm_draw_psn(struct ur_cm *cm);
-/* Stop counting it for its listener's backlog. */
-void ur_cm_answered(struct ur_cm_id *id);
 
 /* Enter the keys by which the peer's messages find it. */
 void ur_cm_enter_remote(struct ur_cm_id *id);

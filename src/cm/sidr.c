@@ -4,7 +4,6 @@
  * one reply; the reply is remembered for UR_CM_LINGER_NS, since the kernel
  * repeats its request under the same request ID.
  */
-#include <string.h>
 
 #include "cm/internal.h"
 #include "cm/route.h"

@@ -3,7 +3,6 @@
  * The effect of a message in a state: the action is called, and if it returns
  * true the state becomes `next` (IBTA 12.9). An empty cell drops the message.
  */
-#include <assert.h>
 #include <errno.h>
 
 #include "base/log.h"
@@ -154,7 +153,7 @@ static void drop_untaken_event(struct ur_cm_id *id)
 	id->event_pending = false;
 	id->owned = false;
 	ur_cm_purge_events(id);
-	ur_cm_answered(id);
+	ur_cm_request_seen(id);
 }
 
 void ur_cm_set_state(struct ur_cm_id *id, enum ur_cm_state state)
@@ -178,7 +177,7 @@ void ur_cm_set_state(struct ur_cm_id *id, enum ur_cm_state state)
 	/* Later messages for it are answered as for an unknown id. */
 	ur_cm_table_del(&id->by_local);
 	ur_cm_table_del(&id->by_remote);
-	ur_cm_answered(id);
+	ur_cm_request_seen(id);
 	if (!id->owned)
 		ur_cm_id_free(id);
 }

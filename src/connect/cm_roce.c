@@ -26,7 +26,6 @@
 #include "engine/capture.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
-#include "wire/bth.h"
 
 #define QPN_AT		5u /* in the BTH */
 #define QP1		1u

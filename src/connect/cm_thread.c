@@ -15,7 +15,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "base/sys.h"
 #include "connect/conn_internal.h"
 #include "engine/internal.h"

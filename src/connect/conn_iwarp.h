@@ -131,13 +131,9 @@ void iw_take_in(struct iw_conn *l, int fd, struct ur_stream *stream);
 bool iw_make_room(struct iw_conn *l);
 void iw_pause_listener(struct iw_conn *l);
 int iw_call(struct iw_conn *i, uint8_t rev); /* to i->to; 0 or -errno */
-struct ur_mpa_config iw_mpa_config(const struct ur_cm_param *param,
-				   uint8_t rev);
 int iw_start_watching(struct iw_conn *i, uint32_t events);
-void iw_accept_some(struct iw_conn *l);
-void iw_called(struct iw_conn *i, int err); /* TCP is connected, or not */
-void iw_converse(struct iw_conn *i);	    /* send and read what MPA wants */
-void iw_fail(struct iw_conn *i, int err);   /* tell the owner; CLOSED */
+void iw_converse(struct iw_conn *i);	  /* send and read what MPA wants */
+void iw_fail(struct iw_conn *i, int err); /* tell the owner; CLOSED */
 void iw_on_timer(struct ur_cmt_timer *t, uint64_t now_ns);
 void iw_on_ready(struct ur_cmt_source *src, uint32_t events);
 

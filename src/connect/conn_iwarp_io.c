@@ -21,7 +21,8 @@
 #define LOCAL_CC	  "reno" /* every kernel has it, without privileges */
 
 /* URNIC_MPA_CRC=0: we do not ask for CRCs (the peer still may). */
-struct ur_mpa_config iw_mpa_config(const struct ur_cm_param *param, uint8_t rev)
+static struct ur_mpa_config mpa_config(const struct ur_cm_param *param,
+				       uint8_t rev)
 {
 	struct ur_mpa_config cfg = ur_mpa_config_default();
 	const char *crc = getenv("URNIC_MPA_CRC");
@@ -337,11 +338,13 @@ void iw_converse(struct iw_conn *i)
 }
 
 /*
+ * TCP is connected, or not.
+ *
  * The peer's answer cannot be there yet, and the set reports a socket as long
  * as it is readable.  A stream's descriptor, though, was made not readable by
  * ur_stream_heard() before this, and with it an end that had come already.
  */
-void iw_called(struct iw_conn *i, int err)
+static void called(struct iw_conn *i, int err)
 {
 	if (err) {
 		iw_fail(i, err);
@@ -376,7 +379,7 @@ bool iw_make_room(struct iw_conn *l)
 
 void iw_take_in(struct iw_conn *l, int fd, struct ur_stream *stream)
 {
-	struct ur_mpa_config cfg = iw_mpa_config(NULL, 2);
+	struct ur_mpa_config cfg = mpa_config(NULL, 2);
 	struct iw_conn *i = iw_conn_new(l->c.cmt);
 
 	if (!i) {
@@ -407,7 +410,7 @@ void iw_pause_listener(struct iw_conn *l)
 	arm(l, ur_clock_ns() + PAUSE_NS);
 }
 
-void iw_accept_some(struct iw_conn *l)
+static void accept_some(struct iw_conn *l)
 {
 	for (int n = 0; n < ACCEPTS_PER_ROUND && !l->paused; n++) {
 		int fd;
@@ -431,7 +434,7 @@ void iw_accept_some(struct iw_conn *l)
 static void on_called(struct iw_conn *i, int err)
 {
 	if (err != -EINPROGRESS)
-		iw_called(i, err);
+		called(i, err);
 }
 
 void iw_on_ready(struct ur_cmt_source *src, uint32_t events)
@@ -442,7 +445,7 @@ void iw_on_ready(struct ur_cmt_source *src, uint32_t events)
 		ur_stream_heard(i->stream);
 	switch (i->state) {
 	case IW_LISTENING:
-		iw_accept_some(i);
+		accept_some(i);
 		return;
 	case IW_CALLING:
 		on_called(i, iw_connect_result(i));
@@ -510,7 +513,7 @@ static int call_goes_on(struct iw_conn *i)
 
 	if (err == -EALREADY)
 		return iw_start_watching(i, EPOLLOUT);
-	iw_called(i, err);
+	called(i, err);
 	return 0;
 }
 
@@ -520,7 +523,7 @@ int iw_call(struct iw_conn *i, uint8_t rev)
 		.responder_resources = (uint8_t)i->mpa.cfg.ird,
 		.initiator_depth = (uint8_t)i->mpa.cfg.ord,
 	};
-	struct ur_mpa_config cfg = iw_mpa_config(&p, rev);
+	struct ur_mpa_config cfg = mpa_config(&p, rev);
 	uint64_t now = ur_clock_ns();
 	bool done = false;
 	int err;
@@ -543,7 +546,7 @@ int iw_call(struct iw_conn *i, uint8_t rev)
 		return call_goes_on(i);
 	if (err && !is_answer(-err))
 		return err;
-	iw_called(i, err);
+	called(i, err);
 	return 0;
 }
 /* NOLINTEND(misc-no-recursion) */

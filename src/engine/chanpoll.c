@@ -34,8 +34,6 @@
  */
 #include "engine/chanpoll.h"
 
-#include <string.h>
-
 #include "base/refused.h"
 #include "core/cq.h"
 #include "engine/internal.h"

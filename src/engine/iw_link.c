@@ -10,9 +10,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "base/log.h"
 #include "engine/lane_iwarp.h"
 
 #define LINGER_NS 5000000000u

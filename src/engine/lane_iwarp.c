@@ -22,7 +22,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "base/rng.h"
 #include "base/timer.h"
 #include "engine/report.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/streams.h"
 
-#include <errno.h>
 #include <json-c/json.h>
 #include <net/if.h>
 #include <stdatomic.h>

@@ -10,7 +10,6 @@
  */
 #include "engine/timescale.h"
 
-#include <poll.h>
 #include <stdatomic.h>
 #include <stddef.h>
 

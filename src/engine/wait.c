@@ -30,7 +30,6 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "base/sys.h"
 #include "base/timer.h"
 #include "engine/internal.h"

@@ -163,8 +163,9 @@ static bool peer_none(const struct ur_xp *x)
 	return !x->has_peer && x->peer_here;
 }
 
-/* A failed queue pair has no oldest PSN any more, but its completion has. */
-bool ur_xp_never_answered(const struct ur_xp *x)
+/* Nothing that this queue pair has sent was acknowledged.  A failed queue pair
+ * has no oldest PSN any more, but its completion has. */
+static bool never_answered(const struct ur_xp *x)
 {
 	bool failed = x->seen.number && x->seen.type == UR_REC_WC;
 
@@ -174,17 +175,12 @@ bool ur_xp_never_answered(const struct ur_xp *x)
 bool ur_xp_psn_differs(const struct ur_xp *x)
 {
 	return x->has_peer && !is_dc(x) &&
-	       x->peer.qp.rq_psn != x->own.qp.sq_psn && ur_xp_never_answered(x);
+	       x->peer.qp.rq_psn != x->own.qp.sq_psn && never_answered(x);
 }
 
 static bool session_unanswered(const struct ur_xp *x)
 {
-	return is_dc(x) && ur_xp_never_answered(x);
-}
-
-static bool peer_psn(const struct ur_xp *x)
-{
-	return ur_xp_psn_differs(x);
+	return is_dc(x) && never_answered(x);
 }
 
 static bool peer_stuck(const struct ur_xp *x)
@@ -270,10 +266,10 @@ static bool (*const conditions[UR_C_COUNT])(const struct ur_xp *x) = {
 	[UR_C_PEER_ERR] = peer_err,
 	[UR_C_PEER_OTHER] = peer_other,
 	[UR_C_PEER_NONE] = peer_none,
-	[UR_C_PEER_PSN] = peer_psn,
+	[UR_C_PEER_PSN] = ur_xp_psn_differs,
 	[UR_C_PEER_STUCK] = peer_stuck,
 	[UR_C_SESSION_UNANSWERED] = session_unanswered,
-	[UR_C_NEVER_ANSWERED] = ur_xp_never_answered,
+	[UR_C_NEVER_ANSWERED] = never_answered,
 	[UR_C_SRQ] = srq,
 	[UR_C_RNR_ENDLESS] = rnr_endless,
 	[UR_C_RNR_SENT] = rnr_sent,

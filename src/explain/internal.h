@@ -67,9 +67,8 @@ bool ur_condition_holds(enum ur_condition c, const struct ur_xp *x);
 
 /* The peer's state at the evidence; of a stall, the last. */
 uint8_t ur_xp_peer_state(const struct ur_xp *x);
-/* Nothing that this queue pair has sent was acknowledged. */
-bool ur_xp_never_answered(const struct ur_xp *x);
-/* Nor did the peer expect its first PSN. */
+/* Nothing that this queue pair has sent was acknowledged, and the peer did not
+ * expect its first PSN. */
 bool ur_xp_psn_differs(const struct ur_xp *x);
 
 /* The first cause that the evidence fits; NULL: none. */

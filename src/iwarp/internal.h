@@ -368,7 +368,4 @@ enum ur_iw_emit ur_iw_answer_emit(struct ur_iwqp *q);
 /* Room for one more; NULL: the peer exceeds our IRD. */
 struct ur_iw_inbound *ur_iw_answer_add(struct ur_iwqp *q);
 
-/* rx.c */
-void ur_iw_rx_process(struct ur_iwqp *q);
-
 #endif

@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/log.h"
 #include "core/ringmem.h"
 #include "iwarp/internal.h"
 

@@ -304,7 +304,7 @@ static bool marked_fpdu(struct ur_iwqp *q)
 	return true;
 }
 
-void ur_iw_rx_process(struct ur_iwqp *q)
+static void rx_process(struct ur_iwqp *q)
 {
 	bool more = true;
 
@@ -454,7 +454,7 @@ void ur_iwarp_rx_done(struct ur_iwarp *w, struct ur_qp *qp, uint32_t len,
 	if (k)
 		direct_read(q, k);
 	rx->tail += len - k;
-	ur_iw_rx_process(q);
+	rx_process(q);
 }
 
 bool ur_iwarp_rx_starved(const struct ur_qp *qp)
@@ -476,7 +476,7 @@ bool ur_iwarp_rx_retry(struct ur_iwarp *w, struct ur_qp *qp, bool give_up,
 		return false;
 	q->rx.waits_for_recv = false;
 	q->rx.wait_expired = give_up;
-	ur_iw_rx_process(q);
+	rx_process(q);
 	q->rx.wait_expired = false;
 	return !q->rx.waits_for_recv;
 }

@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/log.h"
 #include "core/rate.h"
 #include "raw/internal.h"
 

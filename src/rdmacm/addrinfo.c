@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rdmacm/addr.h"
 #include "rdmacm/id.h"
 #include "verbs/convert.h"
 

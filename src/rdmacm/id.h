@@ -245,7 +245,6 @@ void urc_event_migrate(struct urc_id *id, struct rdma_event_channel *to);
 int urc_complete(struct urc_id *id);
 
 /* qp.c */
-int urc_qp_attr(struct urc_id *id, struct ibv_qp_attr *attr, int *mask);
 /* From INIT to RTS; depths of 0xff: as the connection says. */
 int urc_qp_connect(struct urc_id *id, uint8_t responder_resources,
 		   uint8_t initiator_depth);

@@ -67,7 +67,7 @@ static int conn_attr(struct urc_id *id, struct ibv_qp_attr *attr, int *mask)
 	return 0;
 }
 
-int urc_qp_attr(struct urc_id *id, struct ibv_qp_attr *attr, int *mask)
+static int get_attr(struct urc_id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	enum urc_state state = id->state;
 
@@ -86,7 +86,7 @@ int rdma_init_qp_attr(struct rdma_cm_id *pub, struct ibv_qp_attr *qp_attr,
 	int rc = urc_id_check(id);
 
 	if (rc == 0)
-		rc = urc_qp_attr(id, qp_attr, qp_attr_mask);
+		rc = get_attr(id, qp_attr, qp_attr_mask);
 	return urv_minus_one(rc);
 }
 
@@ -96,7 +96,7 @@ static int step(struct urc_id *id, enum ibv_qp_state state, uint8_t depth)
 {
 	struct ibv_qp_attr attr = { .qp_state = state };
 	int mask = 0;
-	int rc = urc_qp_attr(id, &attr, &mask);
+	int rc = get_attr(id, &attr, &mask);
 
 	if (rc || !mask)
 		return rc;
@@ -132,7 +132,7 @@ static int start_ud(struct urc_id *id, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
 	int mask = 0;
-	int rc = urc_qp_attr(id, &attr, &mask);
+	int rc = get_attr(id, &attr, &mask);
 
 	if (rc == 0)
 		rc = -ibv_modify_qp(qp, &attr, mask);
@@ -151,7 +151,7 @@ static int start_connected(struct urc_id *id, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
 	int mask = 0;
-	int rc = urc_qp_attr(id, &attr, &mask);
+	int rc = get_attr(id, &attr, &mask);
 
 	return rc || !mask ? rc : -ibv_modify_qp(qp, &attr, mask);
 }

@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/log.h"
 #include "core/rate.h"
 #include "roce/congestion.h"
 #include "roce/dc.h"

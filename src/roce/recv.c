@@ -5,10 +5,8 @@
  * until it is complete; one of an SRQ is copied out, since other QPs consume
  * that queue.
  */
-#include <errno.h>
 
 #include "base/addr.h"
-#include "base/guard.h"
 #include "roce/dc.h"
 
 /* Make q->rsp.rwqe the next receive; false: none. */

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/addr.h"
-#include "base/crc.h"
 #include "roce/dc.h"
 
 #define ACK_LEN (UR_BTH_LEN + 4u + UR_ICRC_LEN)

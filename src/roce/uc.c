@@ -4,7 +4,6 @@
  * without acknowledgements. A message that lost a packet is dropped whole; its
  * receive is reused for the next message.
  */
-#include "base/guard.h"
 #include "roce/congestion.h"
 #include "roce/internal.h"
 

@@ -259,7 +259,8 @@ void urs_flow_credit(struct urs_flow *f, uint32_t limit)
 	f->send_limit = (uint16_t)limit;
 }
 
-void urs_flow_note(struct urs_flow *f)
+/* A message that took a credit, but has no data. */
+static void note(struct urs_flow *f)
 {
 	f->recv_seq++;
 }
@@ -288,7 +289,7 @@ enum urs_news urs_flow_message(struct urs_flow *f, uint32_t msg)
 		return URS_NEWS_NONE;
 	case URS_OP_IOMAP:
 		/* The mapping is in our list; it took a credit to say so. */
-		urs_flow_note(f);
+		note(f);
 		return URS_NEWS_NONE;
 	case URS_OP_CTRL:
 		return control(arg);

@@ -168,8 +168,6 @@ enum urs_news urs_flow_message(struct urs_flow *f, uint32_t msg);
 /* A message of so many bytes came.  -EPROTO: more than was granted. */
 int urs_flow_data(struct urs_flow *f, uint32_t length);
 void urs_flow_credit(struct urs_flow *f, uint32_t limit);
-/* A message that took a credit, but has no data. */
-void urs_flow_note(struct urs_flow *f);
 
 /* The unread bytes from `skip` on that lie in one piece of the buffer. */
 uint32_t urs_flow_peek(const struct urs_flow *f, uint32_t skip, uint32_t *at);

@@ -34,7 +34,8 @@ static void register_fork(void)
 	pthread_atfork(NULL, NULL, after_fork);
 }
 
-unsigned int urs_generation(void)
+/* In the child of a fork() the rsockets of the parent are dead. */
+static unsigned int fork_generation(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -77,7 +78,7 @@ int urs_sock_init(struct urs_sock *s, const struct urs_ops *ops, int domain,
 	s->ops = ops;
 	s->domain = domain;
 	s->type = type;
-	s->generation = urs_generation();
+	s->generation = fork_generation();
 	s->in_news = 1;
 	s->out_news = 1;
 	s->flags = O_RDWR;
@@ -123,7 +124,7 @@ struct urs_sock *urs_sock_get(int fd)
 	if (!r)
 		return NULL;
 	s = ur_container_of(r, struct urs_sock, ref);
-	if (s->generation == urs_generation())
+	if (s->generation == fork_generation())
 		return s;
 	urs_fds_put(r);
 	return NULL;
@@ -220,7 +221,8 @@ int64_t urs_spin_ns(void)
 				: UR_WAIT_ADAPTIVE;
 }
 
-bool urs_restartable(void)
+/* poll() was interrupted: would a system call have been restarted? */
+static bool restartable(void)
 {
 	struct sigaction sa;
 
@@ -255,7 +257,7 @@ static int sleep_once(struct urs_sock *s, int64_t end)
 			 urs_spin_ns());
 	ur_lock_open(&s->lock);
 	urs_sock_sleep_end(s, token, n > 0);
-	if (n == -EINTR && urs_restartable())
+	if (n == -EINTR && restartable())
 		return 0;
 	return n < 0 ? n : 0;
 }

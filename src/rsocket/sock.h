@@ -134,9 +134,6 @@ struct urs_watcher {
 	void (*touched)(struct urs_watcher *w); /* under the rsocket's lock */
 };
 
-/* In the child of a fork() the rsockets of the parent are dead. */
-unsigned int urs_generation(void);
-
 /* Fills in what is common, descriptor and defaults included; with one
  * reference. */
 int urs_sock_init(struct urs_sock *s, const struct urs_ops *ops, int domain,
@@ -176,9 +173,6 @@ void urs_sock_take_news(struct urs_sock *s);
 
 /* For ur_wait_poll(): polling_time, where the administrator has set it. */
 int64_t urs_spin_ns(void);
-
-/* poll() was interrupted: would a system call have been restarted? */
-bool urs_restartable(void);
 
 /* Bytes between a buffer and the vector, from `skip` on. */
 void urs_iov_gather(const struct urs_iov *iov, size_t skip, void *to, size_t n);

@@ -195,7 +195,6 @@ ssize_t urs_stream_send(struct urs_sock *s, const struct urs_iov *iov,
 int urs_stream_shutdown(struct urs_sock *s, int how);
 /* The end of a connected one, as SO_LINGER wants it. */
 void urs_stream_part(struct urs_stream *st);
-bool urs_stream_writable(struct urs_sock *s);
 /* Waits for `ready`, then says whether one may write: 0 or -errno. */
 int urs_stream_wait_writable(struct urs_stream *st, urs_test ready, int flags);
 

@@ -131,7 +131,7 @@ ssize_t urs_stream_recv(struct urs_sock *s, const struct urs_iov *iov,
 
 /* ---- sending ---- */
 
-bool urs_stream_writable(struct urs_sock *s)
+static bool writable(struct urs_sock *s)
 {
 	struct urs_stream *st = urs_stream_of(s);
 
@@ -253,8 +253,7 @@ static ssize_t send_locked(struct urs_stream *st, const struct urs_iov *iov,
 			urs_ep_grow_send(st, piece_size(&st->flow, done,
 							iov->total - done));
 		if (!st->can_write || !urs_flow_can_send(&st->flow))
-			rc = urs_stream_wait_writable(st, urs_stream_writable,
-						      flags);
+			rc = urs_stream_wait_writable(st, writable, flags);
 		if (!rc)
 			rc = send_piece(st, iov, done, &sent);
 		if (!rc)

@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "base/sys.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"

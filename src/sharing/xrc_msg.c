@@ -2,7 +2,6 @@
 #include "sharing/xrc_msg.h"
 
 #include <stddef.h>
-#include <string.h>
 
 void ur_xrc_put_head(struct ur_wr *w, const struct ur_xrc_head *h)
 {

@@ -17,7 +17,6 @@
  *          it return the traffic class, so a few packets are read otherwise,
  *          to see marks of ECN.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "base/addr.h"

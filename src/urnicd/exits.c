@@ -21,7 +21,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "client/exit_file.h"
 #include "client/ipc_io.h"
 #include "urnicd/server.h"

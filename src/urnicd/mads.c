@@ -9,13 +9,11 @@
  * urnicd waits for no process.  Messages for a process that does not read go
  * into a bounded queue; beyond that they are lost, as on the network.
  */
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/log.h"
 #include "client/ipc_io.h"
 #include "cm/route.h"
 #include "urnicd/server.h"

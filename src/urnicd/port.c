@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "client/ipc_io.h"
 #include "urnicd/server.h"
 
 /* A new socket may turn out to be in the place of another slot. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Asynchronous events. */
-#include <errno.h>
 
 #include "verbs/convert.h"
 #include "verbs/objects.h"

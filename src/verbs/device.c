@@ -12,7 +12,6 @@
 
 #include "base/fork.h"
 #include "verbs/convert.h"
-#include "verbs/exports.h"
 #include "verbs/objects.h"
 #include "verbs/sysfs.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <string.h>
 
 #include "base/addr.h"
 #include "verbs/convert.h"

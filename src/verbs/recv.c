@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Receive requests, of a queue pair and shared. */
 #include <errno.h>
-#include <string.h>
 
 #include "base/barrier.h"
 #include "fault/state.h"

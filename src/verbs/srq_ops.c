@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Operations on the list of a tag matching queue. */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "core/tm.h"
 #include "verbs/objects.h"

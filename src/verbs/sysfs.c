@@ -13,7 +13,7 @@
 #include "verbs/objects.h"
 #include "verbs/query.h"
 
-const char *ur_sysfs_root(void)
+static const char *sysfs_root(void)
 {
 	const char *root = secure_getenv("URNIC_SYSFS");
 
@@ -22,12 +22,12 @@ const char *ur_sysfs_root(void)
 
 const char *ibv_get_sysfs_path(void)
 {
-	return ur_sysfs_root();
+	return sysfs_root();
 }
 
 void urv_sysfs_fill(struct ibv_device *dev, const struct ur_dev_spec *spec)
 {
-	const char *root = ur_sysfs_root();
+	const char *root = sysfs_root();
 
 	snprintf(dev->name, sizeof(dev->name), "%s", spec->name);
 	snprintf(dev->dev_name, sizeof(dev->dev_name), "uverbs%u", spec->index);

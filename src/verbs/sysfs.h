@@ -8,8 +8,6 @@
 
 #include "core/dev.h"
 
-const char *ur_sysfs_root(void);
-
 /* name, dev_name and the two paths of a device. */
 void urv_sysfs_fill(struct ibv_device *dev, const struct ur_dev_spec *spec);
 

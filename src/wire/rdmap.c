@@ -115,7 +115,9 @@ void ur_atomic_response_encode(const struct ur_atomic_response *q,
 	ur_wr_be64(&w, q->orig);
 }
 
-uint16_t ur_terminate_has(uint16_t has_word)
+/* The kernel's siw has the three bits in reverse order (0x0300 for length and
+ * DDP header); bits that only siw sets are read in its order. */
+static uint16_t terminate_has(uint16_t has_word)
 {
 	uint16_t has = has_word & (UR_TERM_HAS_LENGTH | UR_TERM_HAS_DDP |
 				   UR_TERM_HAS_RDMAP);
@@ -140,7 +142,7 @@ bool ur_terminate_decode(struct ur_terminate *t, const uint8_t *buf, size_t len)
 
 	got.code = ur_rd_u8(&r);
 	got.has_word = ur_rd_be16(&r);
-	has = ur_terminate_has(got.has_word);
+	has = terminate_has(got.has_word);
 	if (has & UR_TERM_HAS_LENGTH)
 		got.segment_len = ur_rd_be16(&r);
 	/* The header gives the kind and so the length. */
@@ -166,7 +168,7 @@ uint32_t ur_terminate_encode(const struct ur_terminate *t,
 	ur_wr_u8(&w, (uint8_t)(t->layer << 4 | t->etype));
 	ur_wr_u8(&w, t->code);
 	ur_wr_be16(&w, t->has_word);
-	if (ur_terminate_has(t->has_word) & UR_TERM_HAS_LENGTH)
+	if (terminate_has(t->has_word) & UR_TERM_HAS_LENGTH)
 		ur_wr_be16(&w, t->segment_len);
 	if (t->ddp)
 		ur_wr_copy(&w, t->ddp, t->ddp_len);

@@ -164,18 +164,13 @@ struct ur_terminate {
 	uint8_t layer;
 	uint8_t etype;
 	uint8_t code;
-	/* As on the wire; ur_terminate_has() also understands siw's order. */
-	uint16_t has_word;
+	uint16_t has_word; /* as on the wire; siw's order is also understood */
 	uint16_t segment_len; /* of the DDP segment */
 	const uint8_t *ddp;   /* its header; NULL: absent */
 	const uint8_t *rdmap; /* the header after it; NULL: absent */
 	uint16_t ddp_len;
 	uint16_t rdmap_len;
 };
-
-/* The kernel's siw has the three bits in reverse order (0x0300 for length and
- * DDP header); bits that only siw sets are read in its order. */
-uint16_t ur_terminate_has(uint16_t has_word);
 
 /* False if it is too short.  The pointers point into buf. */
 bool ur_terminate_decode(struct ur_terminate *t, const uint8_t *buf,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Views of network namespaces that are gone are removed, and no others. */
-#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <setjmp.h>

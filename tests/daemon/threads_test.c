@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One client used by many threads while its daemon is killed again and again;
  * also for the thread sanitizer. */
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>

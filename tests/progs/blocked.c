@@ -6,7 +6,6 @@
  * other direction.  Then the server posts receives, and all is delivered.
  */
 #include <stdio.h>
-#include <unistd.h>
 
 #include "vt.h"
 

@@ -5,7 +5,6 @@
  * which says over a pipe how far it is and then waits for its end.
  */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netdb.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>

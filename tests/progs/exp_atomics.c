@@ -4,7 +4,6 @@
  * of librdmacm: -n random ones of every size, compared with a model bit by bit.
  * With -M key, -M align: one that the server's adapter refuses.
  */
-#include <errno.h>
 #include <infiniband/arch.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "vt.h"

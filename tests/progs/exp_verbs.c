@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "vt.h"
+#include "cm_pair.h"
 
 #define SIZE 65536u
 
@@ -545,56 +545,6 @@ static int first_device(const char *mode)
 
 /* ---- on a device of librdmacm ---- */
 
-static struct rdma_cm_id *listener, *server, *client;
-
-static struct rdma_conn_param conn_param(void)
-{
-	return (struct rdma_conn_param){ .responder_resources = 8,
-					 .initiator_depth = 8,
-					 .retry_count = 7,
-					 .rnr_retry_count = 7 };
-}
-
-static void *accept_one(void *arg)
-{
-	struct rdma_conn_param param = conn_param();
-
-	VT_TRUE(rdma_get_request(listener, &server) == 0);
-	VT_TRUE(rdma_accept(server, &param) == 0);
-	return arg;
-}
-
-static struct rdma_cm_id *endpoint(const char *host, const char *port,
-				   int flags)
-{
-	struct rdma_addrinfo hints = { .ai_flags = flags,
-				       .ai_port_space = RDMA_PS_TCP };
-	struct ibv_qp_init_attr attr = { .cap = { 64, 64, 1, 1, 64 },
-					 .qp_type = IBV_QPT_RC };
-	struct rdma_addrinfo *res;
-	struct rdma_cm_id *id;
-
-	VT_TRUE(rdma_getaddrinfo(host, port, &hints, &res) == 0);
-	VT_TRUE(rdma_create_ep(&id, res, NULL, &attr) == 0);
-	rdma_freeaddrinfo(res);
-	return id;
-}
-
-static void connect_pair(const char *host)
-{
-	struct rdma_conn_param param = conn_param();
-	pthread_t thread;
-	char port[8];
-
-	listener = endpoint(host, NULL, RAI_PASSIVE);
-	VT_TRUE(rdma_listen(listener, 1) == 0);
-	snprintf(port, sizeof(port), "%u", ntohs(rdma_get_src_port(listener)));
-	VT_TRUE(pthread_create(&thread, NULL, accept_one, NULL) == 0);
-	client = endpoint(host, port, 0);
-	VT_TRUE(rdma_connect(client, &param) == 0);
-	VT_TRUE(pthread_join(thread, NULL) == 0);
-}
-
 /* Each side completes on queues of its own: poll the one in question. */
 static int by_cm(const char *host)
 {
@@ -607,8 +557,10 @@ static int by_cm(const char *host)
 			      IBV_EXP_ACCESS_REMOTE_ATOMIC |
 			      IBV_EXP_ACCESS_MW_BIND,
 	};
+	struct ibv_qp_init_attr init = { .cap = { 64, 64, 1, 1, 64 },
+					 .qp_type = IBV_QPT_RC };
 
-	connect_pair(host);
+	vt_pair_open(host, NULL, init);
 	query(client->verbs);
 	a = client->qp;
 	b = server->qp;

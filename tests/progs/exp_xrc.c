@@ -5,7 +5,6 @@
  *
  *	exp_xrc -p PORT [-n MESSAGES] [HOST]
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs_exp.h>
 #include <stdio.h>

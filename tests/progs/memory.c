@@ -15,7 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "vt.h"
+#include "cm_pair.h"
 
 #define RIGHTS                                                                 \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |                    \
@@ -25,45 +25,12 @@
 
 static struct vt_dev dev;
 static const char *host; /* NULL: connected by queue pair numbers */
-static struct rdma_cm_id *listener, *server, *client;
 static bool is_iwarp;
-
-static void *accept_one(void *arg)
-{
-	struct rdma_conn_param param = { .responder_resources = 4,
-					 .initiator_depth = 4 };
-
-	VT_TRUE(rdma_get_request(listener, &server) == 0);
-	VT_TRUE(rdma_accept(server, &param) == 0);
-	return arg;
-}
-
-static struct rdma_cm_id *endpoint(struct vt_loop *l, const char *port,
-				   int flags)
-{
-	struct rdma_addrinfo hints = { .ai_flags = flags,
-				       .ai_port_space = RDMA_PS_TCP };
-	struct ibv_qp_init_attr attr = { .send_cq = l->cq,
-					 .recv_cq = l->cq,
-					 .cap = { 16, 16, 1, 1, 0 },
-					 .qp_type = IBV_QPT_RC };
-	struct rdma_addrinfo *res;
-	struct rdma_cm_id *id;
-
-	VT_TRUE(rdma_getaddrinfo(host, port, &hints, &res) == 0);
-	VT_TRUE(rdma_create_ep(&id, res, dev.pd, &attr) == 0);
-	rdma_freeaddrinfo(res);
-	return id;
-}
 
 static void loop_open(struct vt_loop *l)
 {
-	struct rdma_conn_param param = { .responder_resources = 4,
-					 .initiator_depth = 4,
-					 .retry_count = 7,
-					 .rnr_retry_count = 7 };
-	pthread_t thread;
-	char port[16];
+	struct ibv_qp_init_attr init = { .cap = { 16, 16, 1, 1, 0 },
+					 .qp_type = IBV_QPT_RC };
 
 	if (!host) {
 		vt_loop_open(&dev, l);
@@ -71,13 +38,9 @@ static void loop_open(struct vt_loop *l)
 	}
 	l->cq = ibv_create_cq(dev.ctx, 64, NULL, NULL, 0);
 	VT_TRUE(l->cq);
-	listener = endpoint(l, NULL, RAI_PASSIVE);
-	VT_TRUE(rdma_listen(listener, 1) == 0);
-	snprintf(port, sizeof(port), "%u", ntohs(rdma_get_src_port(listener)));
-	VT_TRUE(pthread_create(&thread, NULL, accept_one, NULL) == 0);
-	client = endpoint(l, port, 0);
-	VT_TRUE(rdma_connect(client, &param) == 0);
-	VT_TRUE(pthread_join(thread, NULL) == 0);
+	init.send_cq = l->cq;
+	init.recv_cq = l->cq;
+	vt_pair_open(host, dev.pd, init);
 	l->a = client->qp;
 	l->b = server->qp;
 	l->mr = vt_mr(&dev, 2 * PAGE);

@@ -4,7 +4,6 @@
  * memory nor descriptors may grow after the first ones.
  */
 #include <dirent.h>
-#include <errno.h>
 #include <rdma/rsocket.h>
 #include <stdio.h>
 #include <stdlib.h>

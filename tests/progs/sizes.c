@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "vt.h"
+#include "cm_event.h"
 
 #define AT_ONCE	   16 /* most messages under way */
 #define GUARD	   64 /* bytes behind a message that have to stay */
@@ -28,6 +28,7 @@
 #define QKEY	   0x11111111
 #define CM_PORT	   10000 /* rdma_cm's port is so much above that of TCP */
 #define CM_TIMEOUT 5000
+#define WAIT_MS	   (-1) /* without end: the caller has a limit */
 
 struct kind {
 	const char *name;
@@ -220,21 +221,6 @@ static void connect_by_hand(struct side *s)
 	}
 }
 
-static struct rdma_cm_id *expect(struct rdma_event_channel *channel,
-				 enum rdma_cm_event_type type)
-{
-	struct rdma_cm_event *ev;
-	struct rdma_cm_id *id;
-
-	VT_TRUE(rdma_get_cm_event(channel, &ev) == 0);
-	if (ev->event != type)
-		VT_FAIL("%s (%d) instead of %s", rdma_event_str(ev->event),
-			ev->status, rdma_event_str(type));
-	id = ev->id;
-	VT_TRUE(rdma_ack_cm_event(ev) == 0);
-	return id;
-}
-
 /* The id has a device: what has to be there before it connects. */
 static void equip(struct side *s)
 {
@@ -267,10 +253,10 @@ static void cm_serve(struct side *s, struct rdma_event_channel *channel)
 	VT_TRUE(rdma_bind_addr(s->listener, (struct sockaddr *)&any) == 0);
 	VT_TRUE(rdma_listen(s->listener, 1) == 0);
 	s->fd = vt_connect(NULL, s->args.port);
-	s->id = expect(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	s->id = vt_cm_expect(channel, RDMA_CM_EVENT_CONNECT_REQUEST, WAIT_MS);
 	equip(s);
 	VT_TRUE(rdma_accept(s->id, &param) == 0);
-	(void)expect(channel, RDMA_CM_EVENT_ESTABLISHED);
+	vt_cm_expect(channel, RDMA_CM_EVENT_ESTABLISHED, WAIT_MS);
 }
 
 static void cm_call(struct side *s, struct rdma_event_channel *channel)
@@ -284,13 +270,13 @@ static void cm_call(struct side *s, struct rdma_event_channel *channel)
 	VT_TRUE(getaddrinfo(s->args.host, port, NULL, &to) == 0);
 	VT_TRUE(rdma_create_id(channel, &s->id, NULL, RDMA_PS_TCP) == 0);
 	VT_TRUE(rdma_resolve_addr(s->id, NULL, to->ai_addr, CM_TIMEOUT) == 0);
-	(void)expect(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+	vt_cm_expect(channel, RDMA_CM_EVENT_ADDR_RESOLVED, WAIT_MS);
 	VT_TRUE(rdma_resolve_route(s->id, CM_TIMEOUT) == 0);
-	(void)expect(channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	vt_cm_expect(channel, RDMA_CM_EVENT_ROUTE_RESOLVED, WAIT_MS);
 	freeaddrinfo(to);
 	equip(s);
 	VT_TRUE(rdma_connect(s->id, &param) == 0);
-	(void)expect(channel, RDMA_CM_EVENT_ESTABLISHED);
+	vt_cm_expect(channel, RDMA_CM_EVENT_ESTABLISHED, WAIT_MS);
 }
 
 static void connect_by_cm(struct side *s)

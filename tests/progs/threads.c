@@ -5,7 +5,6 @@
  * allows without a lock.  No completion is lost or seen twice.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

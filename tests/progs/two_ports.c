@@ -18,9 +18,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cm_event.h"
 #include "flow.h"
 
-#define GID 0 /* each port's first */
+#define GID	0    /* each port's first */
+#define WAIT_MS (-1) /* without end: the caller has a limit */
 
 struct side {
 	struct vt_args args;
@@ -381,21 +383,6 @@ static void events(struct side *s)
 
 /* -- cm -- */
 
-static struct rdma_cm_id *expect(struct rdma_event_channel *ch,
-				 enum rdma_cm_event_type type)
-{
-	struct rdma_cm_event *ev;
-	struct rdma_cm_id *id;
-
-	VT_TRUE(rdma_get_cm_event(ch, &ev) == 0);
-	if (ev->event != type)
-		VT_FAIL("%s (%d) instead of %s", rdma_event_str(ev->event),
-			ev->status, rdma_event_str(type));
-	id = ev->id;
-	VT_TRUE(rdma_ack_cm_event(ev) == 0);
-	return id;
-}
-
 static struct rdma_cm_id *new_id(struct rdma_event_channel *ch)
 {
 	struct rdma_cm_id *id;
@@ -445,18 +432,18 @@ static void cm(struct side *s)
 	VT_TRUE(rdma_listen(listener, 4) == 0);
 	VT_TRUE(rdma_resolve_addr(client, NULL, (struct sockaddr *)&to, 2000) ==
 		0);
-	expect(cch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	vt_cm_expect(cch, RDMA_CM_EVENT_ADDR_RESOLVED, WAIT_MS);
 	VT_TRUE(rdma_resolve_route(client, 2000) == 0);
-	expect(cch, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	vt_cm_expect(cch, RDMA_CM_EVENT_ROUTE_RESOLVED, WAIT_MS);
 	cq = s->flow.cq;
 	s->flow.cq = ibv_create_cq(client->verbs, 16, NULL, NULL, 0);
 	make_qp(s, client);
 	VT_TRUE(rdma_connect(client, &param) == 0);
-	server = expect(sch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	server = vt_cm_expect(sch, RDMA_CM_EVENT_CONNECT_REQUEST, WAIT_MS);
 	make_qp(s, server);
 	VT_TRUE(rdma_accept(server, &param) == 0);
-	expect(cch, RDMA_CM_EVENT_ESTABLISHED);
-	expect(sch, RDMA_CM_EVENT_ESTABLISHED);
+	vt_cm_expect(cch, RDMA_CM_EVENT_ESTABLISHED, WAIT_MS);
+	vt_cm_expect(sch, RDMA_CM_EVENT_ESTABLISHED, WAIT_MS);
 	check_cm_qp(client);
 	check_cm_qp(server);
 	rdma_destroy_qp(client);

@@ -10,16 +10,14 @@
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "vt.h"
+#include "cm_pair.h"
 
 #define SIZE 65536u
 #define RW   (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
 
 static const char *host;
-static struct rdma_cm_id *listener, *server, *client;
 static uint8_t target[2 * SIZE], source[SIZE];
 static struct ibv_mr *target_mr, *source_mr;
 
@@ -29,50 +27,9 @@ static struct ibv_qp_init_attr qp_init(void)
 					  .qp_type = IBV_QPT_RC };
 }
 
-static struct rdma_conn_param conn_param(void)
-{
-	return (struct rdma_conn_param){ .responder_resources = 8,
-					 .initiator_depth = 8,
-					 .retry_count = 7,
-					 .rnr_retry_count = 7 };
-}
-
-static void *accept_one(void *arg)
-{
-	struct rdma_conn_param param = conn_param();
-
-	VT_TRUE(rdma_get_request(listener, &server) == 0);
-	VT_TRUE(rdma_accept(server, &param) == 0);
-	return arg;
-}
-
-static struct rdma_cm_id *endpoint(const char *port, int flags)
-{
-	struct rdma_addrinfo hints = { .ai_flags = flags,
-				       .ai_port_space = RDMA_PS_TCP };
-	struct ibv_qp_init_attr attr = qp_init();
-	struct rdma_addrinfo *res;
-	struct rdma_cm_id *id;
-
-	VT_TRUE(rdma_getaddrinfo(host, port, &hints, &res) == 0);
-	VT_TRUE(rdma_create_ep(&id, res, NULL, &attr) == 0);
-	rdma_freeaddrinfo(res);
-	return id;
-}
-
 static void open_pair(void)
 {
-	struct rdma_conn_param param = conn_param();
-	pthread_t thread;
-	char port[16];
-
-	listener = endpoint(NULL, RAI_PASSIVE);
-	VT_TRUE(rdma_listen(listener, 1) == 0);
-	snprintf(port, sizeof(port), "%u", ntohs(rdma_get_src_port(listener)));
-	VT_TRUE(pthread_create(&thread, NULL, accept_one, NULL) == 0);
-	client = endpoint(port, 0);
-	VT_TRUE(rdma_connect(client, &param) == 0);
-	VT_TRUE(pthread_join(thread, NULL) == 0);
+	vt_pair_open(host, NULL, qp_init());
 	target_mr = ibv_reg_mr(server->pd, target, SIZE,
 			       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
 	source_mr =

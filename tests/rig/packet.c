@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/crc.h"
 #include "rig/rig.h"
 #include "wire/icrc.h"
 

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <lwip/ip.h>
 #include <lwip/priv/tcp_priv.h>

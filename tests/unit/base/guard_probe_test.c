@@ -9,7 +9,6 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stdbool.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>

@@ -9,7 +9,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <unistd.h>
 
 #include "../own_net.h"
 #include "connect/cm_roce.h"

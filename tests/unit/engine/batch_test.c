@@ -7,7 +7,6 @@
 
 #include "../own_net.h"
 #include "engine/internal.h"
-#include "engine/timescale.h"
 
 #define SECOND 1000000000ull
 

@@ -13,7 +13,6 @@
 
 #include "../own_net.h"
 #include "engine/internal.h"
-#include "engine/timescale.h"
 #include "rig/rig.h"
 #include "roce/internal.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests: order, fences, limits, errors of our own. */
-#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -9,8 +8,6 @@
 
 #include <cmocka.h>
 
-#include "base/crc.h"
-#include "base/timer.h"
 #include "wire/mpa.h"
 #include "world.h"
 

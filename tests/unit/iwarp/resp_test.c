@@ -10,7 +10,6 @@
 
 #include "base/crc.h"
 #include "fixture.h"
-#include "wire/mpa.h"
 
 #define ALL                                                                    \
 	(UR_ACCESS_LOCAL_WRITE | UR_ACCESS_REMOTE_WRITE |                      \

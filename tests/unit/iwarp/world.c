@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 
 #include <cmocka.h>
 
-#include "base/crc.h"
-#include "base/timer.h"
 #include "wire/mpa.h"
 #include "world.h"
 

@@ -3,8 +3,6 @@
 
 #include <arpa/inet.h>
 
-#include "base/timer.h"
-
 const uint8_t mac_us[6] = { 2, 0, 0, 0, 0, 1 };
 const uint8_t mac_peer[6] = { 2, 0, 0, 0, 0, 2 };
 const uint8_t mac_thief[6] = { 2, 0, 0, 0, 0, 0x66 };

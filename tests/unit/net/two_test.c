@@ -8,7 +8,6 @@
 #include "fixture.h"
 
 #include "base/rng.h"
-#include "base/timer.h"
 
 #define QUEUE	   256u
 #define SENT_MAX   65536u

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <netdb.h>
 #include <rdma/rdma_cma.h>
-#include <string.h>
 
 #include "../own_net.h"
 #include "fake_conn.h"

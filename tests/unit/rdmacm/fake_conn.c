@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fake_conn.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 struct ur_conn *fake_last;

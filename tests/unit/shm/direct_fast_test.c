@@ -7,28 +7,12 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/guard.h"
 
 #define SIZE 0x10000u
-
-static int setup(void **state)
-{
-	static struct rig rig;
-
-	rig_start(&rig);
-	*state = &rig;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	rig_stop(*state);
-	return 0;
-}
 
 static int word(struct rig *r, struct region m, uint64_t at, uint32_t access,
 		uint64_t *here)
@@ -340,7 +324,7 @@ static void a_write_that_took_too_long(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
 		T(looks_at_each),
 		T(of_a_region_that_is_only_read),

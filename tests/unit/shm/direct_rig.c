@@ -174,6 +174,21 @@ void rig_stop(struct rig *r)
 	waitpid(r->pid, NULL, 0);
 }
 
+int rig_setup(void **state)
+{
+	static struct rig rig;
+
+	rig_start(&rig);
+	*state = &rig;
+	return 0;
+}
+
+int rig_teardown(void **state)
+{
+	rig_stop(*state);
+	return 0;
+}
+
 struct call rig_call_all(struct rig *r, target_fn *fn, struct call c)
 {
 	struct order o = { fn, c };

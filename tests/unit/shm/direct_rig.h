@@ -61,6 +61,9 @@ struct rig {
 /* A target with QP RIG_QPN open for RIG_SQPN with all rights. */
 void rig_start(struct rig *r);
 void rig_stop(struct rig *r);
+/* The same as setup and teardown of a test. */
+int rig_setup(void **state);
+int rig_teardown(void **state);
 
 /* Has the target run fn; its answer's out[0]. */
 uint64_t rig_call(struct rig *r, target_fn *fn, uint64_t a, uint64_t b,

@@ -33,20 +33,15 @@ static struct board *board;
 
 static int setup(void **state)
 {
-	static struct rig rig;
-
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	rig_start(&rig);
-	*state = &rig;
-	return 0;
+	return rig_setup(state);
 }
 
 static int teardown(void **state)
 {
-	rig_stop(*state);
-	munmap(board, sizeof(*board));
-	return 0;
+	rig_teardown(state);
+	return munmap(board, sizeof(*board));
 }
 
 /* Reads a channel, as the watcher does. */

@@ -21,21 +21,6 @@
 
 #define SIZE 0x40000u
 
-static int setup(void **state)
-{
-	static struct rig rig;
-
-	rig_start(&rig);
-	*state = &rig;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	rig_stop(*state);
-	return 0;
-}
-
 /* Only mapped memory counts from here on. */
 static struct region mapped(struct rig *r, enum kind kind, uint32_t access)
 {
@@ -669,7 +654,7 @@ static void test_sequence(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_kinds),	       T(test_piece),
 		T(test_piece_refused), T(test_unmappable),

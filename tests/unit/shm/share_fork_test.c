@@ -7,7 +7,6 @@
 #include "share_faults.h"
 #include "shared.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,21 +23,6 @@
 #include "shm/backing.h"
 #include "shm/direct_internal.h"
 #include "shm/share.h"
-
-static int setup(void **state)
-{
-	static struct rig rig;
-
-	rig_start(&rig);
-	*state = &rig;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	rig_stop(*state);
-	return 0;
-}
 
 static struct region shared(struct rig *r, size_t size)
 {
@@ -629,7 +613,7 @@ static void test_bound(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_fork),
 		T(test_again),

@@ -5,7 +5,6 @@
  */
 #include "shared.h"
 
-#include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -22,21 +21,6 @@
 #include "shm/share.h"
 
 #define SIZE SHARED_SIZE
-
-static int setup(void **state)
-{
-	static struct rig rig;
-
-	rig_start(&rig);
-	*state = &rig;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	rig_stop(*state);
-	return 0;
-}
 
 static void test_shared(void **state)
 {
@@ -395,7 +379,7 @@ static void test_signals(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_shared),
 		T(test_own_threads),

@@ -19,7 +19,6 @@
 
 #include "../own_net.h"
 #include "base/addr.h"
-#include "base/crc.h"
 #include "sockets/udp.h"
 #include "sockets/udp_internal.h"
 #include "wire/bth.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "wire/rdmap.h"
 
-#include <string.h>
-
 #include "unit.h"
 
 static void counting(uint8_t *buf, size_t len)
