@@ -172,8 +172,27 @@ static int64_t leaf(const struct ur_mr *mr, const struct ur_pd *pd, uint64_t va,
 	return *at ? (int64_t)len : -EACCES;
 }
 
-/* Lists may have been replaced since they were checked, even by ones that
- * contain each other: the depth limits the search. */
+/* The region of the first piece of a range that the list admits; NULL: none, or
+ * not accessible. Lists may have been replaced since they were checked, even by
+ * ones that contain each other: the depth limits the search. */
+static const struct ur_mr *region(const struct ur_mr_table *t,
+				  const struct ur_umr_list *list,
+				  const struct ur_pd *pd, uint32_t access,
+				  uint64_t *va, uint64_t *len)
+{
+	for (uint32_t i = 0; i < UR_UMR_DEPTH; i++) {
+		const struct ur_umr_block *b = descend(list, va, len);
+		const struct ur_mr *mr = ur_mr_lookup(t, b->lkey);
+
+		if (!mr || mr->kind != UR_MR_INDIRECT)
+			return mr;
+		list = list_of(mr);
+		if (mr->pd != pd || admit(list, *va, *len, local_right(access)))
+			return NULL;
+	}
+	return NULL;
+}
+
 int64_t ur_umr_piece(const struct ur_mr_table *t, const struct ur_mr *mr,
 		     const struct ur_pd *pd, uint64_t va, uint64_t len,
 		     uint32_t access, uint8_t **at)
@@ -183,19 +202,20 @@ int64_t ur_umr_piece(const struct ur_mr_table *t, const struct ur_mr *mr,
 
 	if (ret)
 		return ret;
-	for (uint32_t i = 0; i < UR_UMR_DEPTH; i++) {
-		const struct ur_umr_block *b = descend(list, &va, &len);
+	mr = region(t, list, pd, access, &va, &len);
+	return mr ? leaf(mr, pd, va, len, access, at) : -EACCES;
+}
 
-		mr = ur_mr_lookup(t, b->lkey);
-		if (!mr)
-			return -EACCES;
-		if (mr->kind != UR_MR_INDIRECT)
-			return leaf(mr, pd, va, len, access, at);
-		list = list_of(mr);
-		if (mr->pd != pd || admit(list, va, len, local_right(access)))
-			return -EACCES;
-	}
-	return -EACCES;
+const struct ur_mr *ur_umr_region(const struct ur_mr_table *t,
+				  const struct ur_mr *mr,
+				  const struct ur_pd *pd, uint64_t *va,
+				  uint64_t *len)
+{
+	const struct ur_umr_list *list = list_of(mr);
+
+	if (mr->pd != pd || admit(list, *va, *len, 0))
+		return NULL;
+	return region(t, list, pd, 0, va, len);
 }
 
 int ur_umr_reach(const struct ur_mr_table *t, const struct ur_mr *mr,

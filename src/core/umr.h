@@ -99,6 +99,16 @@ int64_t ur_umr_piece(const struct ur_mr_table *t, const struct ur_mr *mr,
 		     const struct ur_pd *pd, uint64_t va, uint64_t len,
 		     uint32_t access, uint8_t **at);
 
+/*
+ * The region in which the first piece of [*va, *va + *len), *len > 0, of an indirect
+ * key lies, with the piece's address there and its size; NULL: not accessible to
+ * us. Errors within the region are not found.  The caller holds a lane.
+ */
+const struct ur_mr *ur_umr_region(const struct ur_mr_table *t,
+				  const struct ur_mr *mr,
+				  const struct ur_pd *pd, uint64_t *va,
+				  uint64_t *len);
+
 /* ur_mr_reach() of an indirect key. */
 int ur_umr_reach(const struct ur_mr_table *t, const struct ur_mr *mr,
 		 const struct ur_pd *pd, uint64_t va, uint64_t len,

@@ -93,7 +93,9 @@ static bool fill(struct ur_rqp *q, const struct ur_swqe *w, struct ur_desc *c,
 	if (!to || fetch(q, w, to))
 		return false;
 	c->flags = flags_of(q, w);
-	c->body.rkey = 0; /* of a SEND: asks nothing */
+	/* Of a SEND, and of a WRITE: it asks nothing. */
+	c->body.rkey = 0;
+	c->body.value[0] = 0;
 	c->body.at = at;
 	c->body.total = w->length;
 	ur_spsc_data_used(&chan->tx, at, w->length);

@@ -32,14 +32,16 @@ enum ur_shm_kind {
 	UR_SHM_OLD,	/* of an atomic: body.index, body.value */
 	UR_SHM_RNDV_OK, /* body.rkey: the region that can be mapped */
 	/* To the responder: */
-	UR_SHM_SEND, /* not in the body: body.rkey: asks for RNDV_OK, or 0 */
-	UR_SHM_WRITE,
-	UR_SHM_READ, /* body.index is returned with the data */
+	UR_SHM_SEND,  /* not in the body: body.rkey: asks for RNDV_OK, or 0 */
+	UR_SHM_WRITE, /* not in the body: body.value[0]: the same */
+	UR_SHM_READ,  /* body.index is returned with the data */
 	/* With payload: struct ur_masked, and body.total is the operand's size. */
 	UR_SHM_CMP_SWAP,
 	UR_SHM_FETCH_ADD,
 	UR_SHM_DATAGRAM, /* ud.c */
 	UR_SHM_RNDV,	 /* a SEND; body.index bytes at body.va of body.rkey */
+	/* A WRITE; body.index bytes at body.value[0] of the region body.at. */
+	UR_SHM_RNDV_WRITE,
 };
 
 enum ur_shm_flag {
@@ -117,7 +119,7 @@ struct ur_shm_qp {
 	uint32_t useless_key;
 	uint32_t useless_at;	/* `passed` at that time */
 	uint32_t at_seen;	/* the channel's tail at the last timer check */
-	bool rndv_open;		/* the peer may get the data of our SENDs */
+	bool rndv_open;		/* the peer may get the data of our messages */
 	struct ur_mr_hint out;	/* memory of requests */
 	struct ur_mr_hint into; /* memory of receives */
 	uint64_t wired;		/* ur_shm.wire at the last packet of ours */
@@ -271,7 +273,7 @@ void ur_shm_rest(struct ur_rqp *q);
 bool ur_shm_waits_direct(struct ur_rqp *q, const struct ur_swqe *w);
 
 /*
- * rendezvous.c.  _piece: can the next bytes of the SEND at the cursor stay
+ * rendezvous.c.  _piece: can the next bytes of the message at the cursor stay
  * where they are?  If not, out->len is 0, and out->key is a region to ask
  * about, or 0.
  */
@@ -298,6 +300,23 @@ void ur_shm_rndv_end(struct ur_rqp *q);
 /* Responder: may the peer use a rendezvous for that region? Get the data. */
 void ur_shm_rndv_asked(struct ur_rqp *q, uint32_t key);
 bool ur_shm_rndv_place(struct ur_rqp *q, const struct ur_desc *c);
+static inline bool ur_shm_is_rndv(const struct ur_desc *c)
+{
+	return c->kind == UR_SHM_RNDV || c->kind == UR_SHM_RNDV_WRITE;
+}
+/* Where the data goes that is named from byte `done` on; as ur_mr_pieces(). */
+int ur_shm_rndv_target(const struct ur_rqp *q, const struct ur_desc *c,
+		       uint32_t done, struct iovec *out, uint32_t max);
+/* The memory of [va, va + ...) of a remote key. */
+static inline struct ur_mr_ref ur_shm_memory(const struct ur_rqp *q,
+					     uint32_t rkey, uint64_t va)
+{
+	return (struct ur_mr_ref){ .t = q->qp->mrs,
+				   .pd = q->qp->pd,
+				   .qp = q->qp,
+				   .key = rkey,
+				   .va = va };
+}
 
 /*
  * resp.c. _count_done: c is the last descriptor of one more request that is

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Large SENDs whose data is copied once.  The requester names the data, and the
- * responder gets it by direct access straight into the receive.  It
- * acknowledges only then, so the memory belongs to the requester until its
- * completion, as usual.
+ * Large SENDs and WRITEs whose data is copied once.  The requester names the
+ * data, and the responder gets it by direct access straight into the receive, or
+ * into the target of a WRITE, which the requester cannot access itself (it is an
+ * indirect key, say).  It acknowledges only then, so the memory belongs to the
+ * requester until its completion, as usual.
  *
  * At first data goes through the ring, and the descriptor of every eighth piece
  * asks about its region: the responder then maps it, if it can, and says
@@ -12,6 +13,7 @@
  */
 #include <errno.h>
 
+#include "core/umr.h"
 #include "shm/direct.h"
 #include "shm/internal.h"
 
@@ -55,20 +57,29 @@ static void find(const struct ur_swqe *w, uint32_t off,
 		out->len = UR_SHM_RNDV_MAX;
 }
 
-/* Errors are found where the data is copied. */
-static bool is_ours(struct ur_rqp *q, const struct ur_shm_rndv_data *p)
+/* Errors are found where the data is copied. Of an indirect key its first piece
+ * is named, by the region that it is in. */
+static bool is_ours(struct ur_rqp *q, struct ur_shm_rndv_data *p)
 {
 	const struct ur_mr *mr =
 		ur_mr_lookup_again(q->qp->mrs, p->key, &q->shm->out);
 
-	return mr && mr->kind == UR_MR_MEMORY &&
+	if (mr && mr->kind == UR_MR_INDIRECT) {
+		uint64_t len = p->len;
+
+		mr = ur_umr_region(q->qp->mrs, mr, q->qp->pd, &p->va, &len);
+		p->key = mr ? mr->key : 0;
+		p->len = (uint32_t)len;
+	}
+	return mr && mr->kind == UR_MR_MEMORY && p->len >= UR_SHM_RNDV_MIN &&
 	       ur_mr_translate(mr, q->qp->pd, p->va, p->len, 0);
 }
 
 static bool is_candidate(const struct ur_rqp *q, const struct ur_swqe *w)
 {
 	return q->r->export && q->qp->type == UR_QPT_RC &&
-	       (w->opcode == UR_WR_SEND || w->opcode == UR_WR_SEND_IMM) &&
+	       (w->opcode == UR_WR_SEND || w->opcode == UR_WR_SEND_IMM ||
+		ur_swqe_is_write(w)) &&
 	       !(w->flags & UR_SEND_INLINE);
 }
 
@@ -189,7 +200,9 @@ void ur_shm_rndv_end(struct ur_rqp *q)
 void ur_shm_rndv_asked(struct ur_rqp *q, uint32_t key)
 {
 	struct ur_shm_qp *n = q->shm;
-	if (!n->peer->direct || !ur_direct_has_mapped(n->peer->direct, key))
+
+	if (!key || !n->peer->direct ||
+	    !ur_direct_has_mapped(n->peer->direct, key))
 		return;
 	n->rndv_key = key;
 	ur_shm_send_due(q, UR_SHM_DUE_RNDV_OK);
@@ -198,16 +211,29 @@ void ur_shm_rndv_asked(struct ur_rqp *q, uint32_t key)
 /* A null region gives so many; an indirect key may give more. */
 #define PIECES (UR_MAX_SGE + 8)
 
-/* Fetch all that is named, as many pieces of the receive at a time. */
+int ur_shm_rndv_target(const struct ur_rqp *q, const struct ur_desc *c,
+		       uint32_t done, struct iovec *out, uint32_t max)
+{
+	const struct ur_shm_qp *n = q->shm;
+	uint32_t at = n->received + done, len = c->body.index - done;
+	struct ur_mr_ref to;
+
+	if (c->kind == UR_SHM_RNDV)
+		return ur_recv_locate(q, at, len, out, max);
+	to = ur_shm_memory(q, n->rkey, n->va + at);
+	return ur_mr_pieces(&to, len, UR_ACCESS_REMOTE_WRITE, out, max);
+}
+
+/* Fetch all that is named, as many pieces of the target at a time. */
 static int get(struct ur_rqp *q, const struct ur_desc *c)
 {
-	struct ur_shm_qp *n = q->shm;
-	uint32_t done = 0;
+	bool write = c->kind == UR_SHM_RNDV_WRITE;
+	uint32_t key = write ? c->body.at : c->body.rkey, done = 0;
+	uint64_t va = write ? c->body.value[0] : c->body.va;
 
 	while (done < c->body.index) {
 		struct iovec iov[PIECES];
-		int pieces = ur_recv_locate(q, n->received + done,
-					    c->body.index - done, iov, PIECES);
+		int pieces = ur_shm_rndv_target(q, c, done, iov, PIECES);
 		uint32_t size = 0;
 		int ret;
 
@@ -217,9 +243,8 @@ static int get(struct ur_rqp *q, const struct ur_desc *c)
 			return pieces;
 		for (int i = 0; i < pieces; i++)
 			size += (uint32_t)iov[i].iov_len;
-		ret = ur_direct_get(n->peer->direct, c->from, q->qp->qpn,
-				    c->body.rkey, c->body.va + done, iov,
-				    pieces, size);
+		ret = ur_direct_get(q->shm->peer->direct, c->from, q->qp->qpn,
+				    key, va + done, iov, pieces, size);
 		if (ret)
 			return ret;
 		done += size;

@@ -275,7 +275,9 @@ static enum sent send_rndv(struct ur_rqp *q, const struct ur_swqe *w,
 			   const struct ur_shm_rndv_data *p)
 {
 	struct ur_shm_qp *n = q->shm;
-	struct ur_desc *c = ur_shm_desc(q, UR_SHM_RNDV, true);
+	bool write = ur_swqe_is_write(w);
+	struct ur_desc *c =
+		ur_shm_desc(q, write ? UR_SHM_RNDV_WRITE : UR_SHM_RNDV, true);
 
 	if (!c)
 		return NO_ROOM;
@@ -285,8 +287,12 @@ static enum sent send_rndv(struct ur_rqp *q, const struct ur_swqe *w,
 	}
 	c->flags = message_flags(w, n->off == 0, n->off + p->len == w->length);
 	c->imm_be = w->imm_be;
-	c->body.va = p->va;
-	c->body.rkey = p->key;
+	c->body.va = write ? w->wr.rdma.remote_addr : p->va;
+	c->body.rkey = write ? w->wr.rdma.rkey : p->key;
+	if (write) {
+		c->body.at = p->key;
+		c->body.value[0] = p->va;
+	}
 	c->body.total = w->length;
 	c->body.index = p->len;
 	ur_shm_send(q, c);
@@ -334,7 +340,9 @@ static enum sent send_bytes(struct ur_rqp *q, const struct ur_swqe *w,
 	if (write || !in_body)
 		c->body.total = w->length;
 	if (!in_body) {
-		if (!write)
+		if (write)
+			c->body.value[0] = ask;
+		else
 			c->body.rkey = ask;
 		c->body.at = at;
 		ur_spsc_data_used(&n->peer->chan.tx, at, len);

@@ -103,16 +103,6 @@ static uint8_t *reach(struct ur_rqp *q, uint32_t rkey, uint64_t va,
 	return at;
 }
 
-static struct ur_mr_ref memory(const struct ur_rqp *q, uint32_t rkey,
-			       uint64_t va)
-{
-	return (struct ur_mr_ref){ .t = q->qp->mrs,
-				   .pd = q->qp->pd,
-				   .qp = q->qp,
-				   .key = rkey,
-				   .va = va };
-}
-
 static bool may_access(struct ur_rqp *q, uint32_t rkey, uint64_t va,
 		       uint32_t len, uint32_t access)
 {
@@ -134,15 +124,17 @@ const uint8_t *ur_shm_payload(const struct ur_rqp *q, const struct ur_desc *c)
 	return c->len <= UR_CHAN_BODY ? c->body.bytes : NULL;
 }
 
-/* Pieces of a SEND may be of either kind. */
+/* Pieces of a message may be of either kind. */
 static uint8_t kind_of(const struct ur_desc *c)
 {
-	return c->kind == UR_SHM_RNDV ? UR_SHM_SEND : c->kind;
+	return c->kind == UR_SHM_RNDV	      ? UR_SHM_SEND
+	       : c->kind == UR_SHM_RNDV_WRITE ? UR_SHM_WRITE
+					      : c->kind;
 }
 
 static uint32_t bytes_of(const struct ur_desc *c)
 {
-	return c->kind == UR_SHM_RNDV ? c->body.index : c->len;
+	return ur_shm_is_rndv(c) ? c->body.index : c->len;
 }
 
 /* FIRST begins a message; all others continue one of the same kind. */
@@ -186,7 +178,7 @@ static bool place_write(struct ur_rqp *q, const struct ur_desc *c,
 			const uint8_t *from)
 {
 	struct ur_shm_qp *n = q->shm;
-	struct ur_mr_ref to = memory(q, n->rkey, n->va + n->received);
+	struct ur_mr_ref to = ur_shm_memory(q, n->rkey, n->va + n->received);
 
 	if (!(q->qp->attr.access & UR_ACCESS_REMOTE_WRITE))
 		return false;
@@ -195,6 +187,8 @@ static bool place_write(struct ur_rqp *q, const struct ur_desc *c,
 		return false;
 	if ((c->flags & UR_SHM_IMM) && !ur_recv_take(q))
 		return false;
+	if (c->kind == UR_SHM_RNDV_WRITE)
+		return ur_shm_rndv_place(q, c);
 	return !c->len || ur_mr_put(&to, from, c->len) == 0;
 }
 
@@ -251,9 +245,10 @@ static bool do_message(struct ur_rqp *q, const struct ur_desc *c)
 	if (c->flags & UR_SHM_LAST)
 		end_message(q, c);
 	/* Last, since sending may fail the queue pair. */
-	if (c->kind == UR_SHM_SEND && c->len && !(c->flags & UR_SHM_IN_BODY) &&
-	    c->body.rkey)
-		ur_shm_rndv_asked(q, c->body.rkey);
+	if (c->len && !(c->flags & UR_SHM_IN_BODY))
+		ur_shm_rndv_asked(q, c->kind == UR_SHM_SEND
+					     ? c->body.rkey
+					     : (uint32_t)c->body.value[0]);
 	return true;
 }
 
@@ -351,7 +346,7 @@ void ur_shm_take_request(struct ur_rqp *q, const struct ur_desc *c)
 		return;
 	ur_rqp_first_packet(q);
 	n->rndv_failed = false;
-	if (kind_of(c) == UR_SHM_SEND || c->kind == UR_SHM_WRITE)
+	if (kind_of(c) == UR_SHM_SEND || kind_of(c) == UR_SHM_WRITE)
 		ok = do_message(q, c);
 	else if (c->kind <= UR_SHM_FETCH_ADD)
 		ok = do_question(q, c);
@@ -387,7 +382,7 @@ static enum answered answer_chunk(struct ur_rqp *q, struct ur_shm_res *x)
 	uint32_t left = x->len - x->off;
 	uint32_t len = left < UR_SHM_CHUNK ? left : UR_SHM_CHUNK;
 	struct ur_desc *c = ur_shm_desc(q, UR_SHM_DATA, false);
-	struct ur_mr_ref from = memory(q, x->rkey, x->va + x->off);
+	struct ur_mr_ref from = ur_shm_memory(q, x->rkey, x->va + x->off);
 	bool in_body = len <= UR_SHM_WRITE_BODY;
 	uint32_t at = 0;
 	uint8_t *to;

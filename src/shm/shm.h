@@ -30,7 +30,7 @@
  *           READY <-------------------------- executes requests of that epoch
  *      SEND, WRITE, READ, CMP_SWAP, ... ----> executes in order
  *           DONE, DATA, OLD <---------------- acknowledges
- *      RNDV: a SEND whose data stays -------> gets the data from there, if
+ *      RNDV, RNDV_WRITE: the data stays ----> gets the data from there, if
  *      in the requester's memory              it said RNDV_OK for the region
  *           REFUSED <------------------------ drops the rest of the epoch
  *

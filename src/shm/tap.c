@@ -68,6 +68,7 @@ static uint8_t op_of(uint8_t kind)
 	case UR_SHM_DATAGRAM:
 		return UR_OP_SEND;
 	case UR_SHM_WRITE:
+	case UR_SHM_RNDV_WRITE:
 		return UR_OP_WRITE;
 	case UR_SHM_READ:
 		return UR_OP_READ_REQUEST;
@@ -183,7 +184,7 @@ void ur_shm_tap_sent(const struct ur_rqp *q, const struct ur_desc *desc)
 
 	memcpy(&c, desc, sizeof(c));
 	put_desc(&rec, &c);
-	if (c.kind != UR_SHM_RNDV) {
+	if (!ur_shm_is_rndv(&c)) {
 		uint32_t off = c.body.at & tx->data_mask;
 
 		put(q->r, &rec, &c,
@@ -203,7 +204,7 @@ void ur_shm_tap_taken(const struct ur_roce *r, const struct ur_rqp *q,
 	const uint8_t *beside = NULL;
 
 	/* It is put when its data has come (ur_shm_tap_fetched()). */
-	if (c->kind == UR_SHM_RNDV)
+	if (ur_shm_is_rndv(c))
 		return;
 	if (q)
 		rec = record_of(q, false);
@@ -217,8 +218,7 @@ void ur_shm_tap_fetched(const struct ur_rqp *q, const struct ur_desc *c)
 {
 	struct ur_capture_rec rec = record_of(q, false);
 	struct iovec iov[UR_MAX_SGE];
-	int n = ur_recv_locate(q, q->shm->received, c->body.index, iov,
-			       UR_MAX_SGE);
+	int n = ur_shm_rndv_target(q, c, 0, iov, UR_MAX_SGE);
 
 	put_desc(&rec, c);
 	ur_capture_put(q->r->tap, &rec, iov, n > 0 ? (uint32_t)n : 0);

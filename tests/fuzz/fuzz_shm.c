@@ -326,7 +326,7 @@ static void write_cell(struct world *w, struct script *s)
 	struct ur_desc *c = ur_chan_desc(&w->hostile);
 	uint8_t how = next8(s);
 
-	c->kind = next8(s) % (UR_SHM_RNDV + 2);
+	c->kind = next8(s) % (UR_SHM_RNDV_WRITE + 2);
 	c->flags = next8(s);
 	c->to = k->qp.qpn | (uint32_t)next8(s) % 8 << UR_SHM_EPOCH_SHIFT;
 	c->from = k->link.dest_qpn + (how > 250);
@@ -340,7 +340,7 @@ static void write_cell(struct world *w, struct script *s)
 		c->body.total = 4u << how % 4;
 	}
 	c->body.index = how & 1 ? next8(s) : 0;
-	if (c->kind == UR_SHM_RNDV)
+	if (ur_shm_is_rndv(c))
 		c->body.index = how & 8 ? next32(s) : c->body.total;
 	if (c->kind == UR_SHM_ASK && how & 2)
 		c->body.index = k->link.rq_psn;

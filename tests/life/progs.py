@@ -227,10 +227,11 @@ CASES += [Case(f'exp-atomics{mode}-by-wire', exp_atomics('urnic0', args, True))
                              ('-align', '-M align'))]
 CASES += [Case(f'umr-{mode}{way}', umr('urnic0', mode, bool(way)))
           for mode in UMR for way in ('', '-by-wire')]
+CASES.append(Case('umr-large', umr('urnic0', 'large')))
 CASES += [Case(f'umr-{mode}-urniw0', umr('urniw0', mode)) for mode in UMR]
 CASES += [Case('dc-refused', alone('dc', '-M refused'))]
 CASES += [Case(f'dc-{mode}', pair('dc', f'-M {mode} {args}'.rstrip()))
-          for mode, args in (('data', ''), ('keys', '-n 100'),
+          for mode, args in (('data', ''), ('keys', '-n 50'),
                              ('destroy', ''), ('killed', ''))]
 CASES += [Case('dc-2000-targets', pair('dc', '-M turns -q 2000 -n 1'))]
 CASES += [Case('flush-and-atomic-write', windows('urnic0', 'placed'))]

@@ -12,6 +12,7 @@
  *  send      SENDs from a plain region into a key of 4096 blocks
  *  ext       extended atomics, with the old value in two pieces
  *  ext-split one on bytes of two pieces
+ *  large     WRITEs of 512 KiB between keys of 64 pieces, other ones each time
  *  write     bandwidth of WRITE through a key of 64 pieces, against a region
  */
 #include <errno.h>
@@ -711,22 +712,56 @@ static double writes(struct ibv_sge sge, uint64_t remote, uint32_t rkey, long n)
 	       (double)(vt_now_ms() - from + 1) / 1000;
 }
 
-/* 64 pieces of 8 KiB: the message is the same as that of the region. */
-static void run_write(long n)
+/* 64 pieces of 8 KiB, every other one of the region from `first` on, 0 or 1 */
+static uint8_t *piece(uint32_t i, uint32_t first)
+{
+	return mem + (size_t)8192 * (2 * i + first);
+}
+
+static void fill_pieces(uint32_t first)
 {
 	struct ibv_exp_mem_region r[64];
 	struct ibv_exp_send_wr wr = umr(IBV_EXP_WR_UMR_FILL, key);
-	struct ibv_sge region = { (uintptr_t)mem, HALF / 2, half[0]->lkey };
-	struct ibv_sge list = { KEY_BASE, HALF / 2, key->lkey };
 
 	for (uint32_t i = 0; i < 64; i++)
-		r[i] = (struct ibv_exp_mem_region){ (uintptr_t)mem + i * 16384,
+		r[i] = (struct ibv_exp_mem_region){ (uintptr_t)piece(i, first),
 						    half[0], 8192 };
 	wr.exp_send_flags = IBV_EXP_SEND_SIGNALED;
 	wr.ext_op.umr.num_mrs = 64;
 	wr.ext_op.umr.mem_list.mem_reg_list = r;
 	post(wr);
 	done(IBV_WC_SUCCESS);
+}
+
+/* The ring carries the first ones, until the client's memory is mapped. */
+static void run_large(long n)
+{
+	struct ibv_sge list = { KEY_BASE, HALF / 2, key->lkey };
+
+	for (uint64_t i = 0; i < (uint64_t)n * 64; i += 64) {
+		uint32_t first = (uint32_t)(i / (is_client ? 128 : 64)) % 2;
+
+		fill_pieces(first);
+		memset(mem, 0, HALF);
+		for (uint32_t j = 0; is_client && j < 64; j++)
+			vt_fill(piece(j, first), 8192, i + j);
+		vt_barrier(fd);
+		if (is_client) {
+			rdma(IBV_WR_RDMA_WRITE, list, KEY_BASE);
+			done(IBV_WC_SUCCESS);
+		}
+		vt_barrier(fd);
+		for (uint32_t j = 0; !is_client && j < 64; j++)
+			VT_TRUE(vt_check(piece(j, first), 8192, i + j));
+	}
+}
+
+static void run_write(long n)
+{
+	struct ibv_sge region = { (uintptr_t)mem, HALF / 2, half[0]->lkey };
+	struct ibv_sge list = { KEY_BASE, HALF / 2, key->lkey };
+
+	fill_pieces(0);
 	vt_barrier(fd);
 	for (int i = 0; is_client && i < 3; i++) {
 		printf("region to region %.0f MB/s\n",
@@ -751,6 +786,8 @@ int main(int argc, char **argv)
 		run_data(a.n);
 	else if (!strcmp(a.mode, "send"))
 		run_send(5 * a.n);
+	else if (!strcmp(a.mode, "large"))
+		run_large(8 * a.n);
 	else if (!strcmp(a.mode, "write"))
 		run_write(a.n);
 	else if (!strcmp(a.mode, "ext"))

@@ -231,6 +231,39 @@ static void refusals_by_the_thousand(void **state)
 			 6000 - (UR_DC_REFUSALS - 1) - 10);
 }
 
+/* Each request with a wrong key counts. An event needs the target armed, and there
+ * is one until it is armed again. */
+static void violations_by_the_thousand(void **state)
+{
+	struct node *t = &w.tgt[0];
+	struct ur_dc_target at = t->at;
+	struct ur_ev ev;
+
+	(void)state;
+	for (uint32_t i = 0; i < 4000; i++) {
+		if (i % 100 == 50)
+			atomic_store(&t->qp.armed, true);
+		at.key++;
+		post_at(&at, UR_WR_SEND, i, 64, 0, 0);
+		run();
+		cqe_of(&w.ini, i, UR_WC_REM_ACCESS_ERR);
+		assert_int_equal(t->qp.key_violations, i + 1);
+		assert_int_equal(rig_event(&t->host, &ev), i % 100 == 50);
+		assert_int_equal(t->lane.roce->dc->count, 0);
+		assert_int_equal(t->lane.roce->dc->nrefusals, 0);
+		w.now_ns += UR_DC_REFUSAL_NS;
+		reconnect_initiator();
+	}
+	no_cqe(t);
+	/* The target goes on. */
+	receive(t, 1);
+	post(t, UR_WR_SEND, 10, 64);
+	run();
+	cqe_of(&w.ini, 10, UR_WC_SUCCESS);
+	cqe_of(t, 1, UR_WC_SUCCESS);
+	assert_int_equal(t->qp.key_violations, 4000);
+}
+
 /* Without the target's right for it each operation is refused (as of RC: IBTA
  * 9.7.4.1.5), and a SEND that is longer than its receive. */
 static void operations_are_refused(void **state)
@@ -594,6 +627,7 @@ int main(void)
 		T(late_packets_are_stale),
 		T(wrong_keys_are_refused),
 		T(refusals_by_the_thousand),
+		T(violations_by_the_thousand),
 		T(operations_are_refused),
 		T(errors_end_one_connection),
 		T(errors_by_the_thousand),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A rendezvous into a receive of many pieces: an indirect key. The test does
- * the direct access, within this process. */
+/* A rendezvous into a receive, or of a WRITE, of many pieces: an indirect key. The
+ * test does the direct access, within this process. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -13,6 +13,7 @@
 #define STRIDE 32u
 #define MOST   700u
 #define BASE   0x10000u
+#define SOURCE 0x1234u
 
 static uint8_t from[MOST * PIECE];
 static uint32_t fetched;
@@ -31,6 +32,7 @@ int ur_direct_get(struct ur_direct *r, uint32_t sqpn, uint32_t dqpn,
 
 	if (++gets == fails_at)
 		return -EAGAIN;
+	assert_int_equal(key, SOURCE);
 	assert_int_equal(va, BASE + fetched);
 	for (int i = 0; i < niov; i++) {
 		memcpy(iov[i].iov_base, from + fetched + sum, iov[i].iov_len);
@@ -73,7 +75,7 @@ static struct ur_mr *make_key(struct pair *p, uint32_t pieces)
 
 	assert_int_equal(ur_umr_create(&p->host.mrs, &p->host.pd, 1, &key), 0);
 	list->iova = BASE;
-	list->access = UR_ACCESS_LOCAL_WRITE;
+	list->access = UR_ACCESS_LOCAL_WRITE | UR_ACCESS_REMOTE_WRITE;
 	list->repeats = pieces;
 	list->block[0] = (struct ur_umr_block){ .va = (uintptr_t)b->p,
 						.bytes = PIECE,
@@ -85,8 +87,9 @@ static struct ur_mr *make_key(struct pair *p, uint32_t pieces)
 	return key;
 }
 
-/* Side 0's offer of `len` bytes; side 1 takes it. */
-static void offer(struct pair *p, const struct ur_mr *key, uint32_t len)
+/* Side 0's offer of `len` bytes; side 1 takes it, as a SEND or a WRITE. */
+static void offer(struct pair *p, const struct ur_mr *key, uint32_t len,
+		  bool write)
 {
 	struct ur_chan *chan = &p->side[0].peer.chan;
 	const struct ur_roce *r = p->side[1].lane.roce;
@@ -95,15 +98,19 @@ static void offer(struct pair *p, const struct ur_mr *key, uint32_t len)
 	struct ur_sge sge = { BASE, len, key->key };
 	struct ur_desc *c = ur_chan_desc(chan);
 
-	assert_int_equal(rig_post_recv(&p->side[1].qp.rq, 1, &sge, 1), 0);
-	c->kind = UR_SHM_RNDV;
+	if (!write)
+		assert_int_equal(rig_post_recv(&p->side[1].qp.rq, 1, &sge, 1),
+				 0);
+	c->kind = write ? UR_SHM_RNDV_WRITE : UR_SHM_RNDV;
 	c->flags = UR_SHM_FIRST | UR_SHM_LAST;
 	c->len = 0;
 	c->to = p->side[1].qp.qpn | (uint32_t)n->serves_epoch
 					    << UR_SHM_EPOCH_SHIFT;
 	c->from = p->side[0].qp.qpn;
-	c->body.rkey = 0x1234;
+	c->body.rkey = write ? key->key : SOURCE;
 	c->body.va = BASE;
+	c->body.at = write ? SOURCE : 0;
+	c->body.value[0] = write ? BASE : 0;
 	c->body.index = len;
 	c->body.total = len;
 	ur_spsc_publish(&chan->tx);
@@ -131,13 +138,53 @@ static void all_pieces_are_fetched(void **state)
 		struct ur_mr *key = make_key(p, counts[i]);
 
 		fetched = 0;
-		offer(p, key, counts[i] * PIECE);
+		offer(p, key, counts[i] * PIECE, false);
 		(void)pair_cqe(p, 1, 1, UR_WC_SUCCESS);
 		assert_int_equal(fetched, counts[i] * PIECE);
 		check_data(p, counts[i]);
 		assert_int_equal(pair_counters(p, 1)->shm_pulled, ++pulled);
+		fetched = 0;
+		memset(p->side[1].buf.p, 0xee, PAIR_BUF);
+		offer(p, key, counts[i] * PIECE, true);
+		pair_no_cqe(p, 1);
+		check_data(p, counts[i]);
+		assert_int_equal(pair_counters(p, 1)->shm_pulled, ++pulled);
 		assert_int_equal(ur_mr_destroy(&p->host.mrs, key), 0);
 	}
+}
+
+/* Nothing is fetched for a WRITE that the key does not permit. */
+static void writes_need_the_right(void **state)
+{
+	struct pair *p = *state;
+	struct ur_mr *key = make_key(p, 4);
+
+	atomic_load(&key->list)->access = UR_ACCESS_LOCAL_WRITE;
+	offer(p, key, 4 * PIECE, true);
+	assert_int_equal(gets, 0);
+	assert_int_equal(pair_counters(p, 1)->shm_pulled, 0);
+	assert_int_equal(ur_mr_destroy(&p->host.mrs, key), 0);
+}
+
+static void writes_stay_in_the_key(void **state)
+{
+	struct pair *p = *state;
+	struct ur_mr *key = make_key(p, 4);
+
+	offer(p, key, 5 * PIECE, true);
+	assert_int_equal(gets, 0);
+	assert_int_equal(ur_mr_destroy(&p->host.mrs, key), 0);
+}
+
+static void an_empty_key_takes_nothing(void **state)
+{
+	struct pair *p = *state;
+	struct ur_mr *key = make_key(p, 4);
+
+	free(atomic_exchange(&key->list, NULL));
+	offer(p, key, 4 * PIECE, true);
+	assert_int_equal(gets, 0);
+	assert_int_equal(ur_mr_destroy(&p->host.mrs, key), 0);
 }
 
 /* A failure after some of them refuses the whole. */
@@ -147,7 +194,7 @@ static void a_part_may_fail(void **state)
 	struct ur_mr *key = make_key(p, MOST);
 
 	fails_at = 3;
-	offer(p, key, MOST * PIECE);
+	offer(p, key, MOST * PIECE, false);
 	assert_int_equal(gets, 3);
 	assert_int_equal(pair_counters(p, 1)->shm_pulled, 0);
 	pair_no_cqe(p, 1);
@@ -161,6 +208,12 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(a_part_may_fail, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(writes_need_the_right, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(writes_stay_in_the_key, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(an_empty_key_takes_nothing,
+						setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
