@@ -208,9 +208,6 @@ void ur_shm_rndv_asked(struct ur_rqp *q, uint32_t key)
 	ur_shm_send_due(q, UR_SHM_DUE_RNDV_OK);
 }
 
-/* A null region gives so many; an indirect key may give more. */
-#define PIECES (UR_MAX_SGE + 8)
-
 int ur_shm_rndv_target(const struct ur_rqp *q, const struct ur_desc *c,
 		       uint32_t done, struct iovec *out, uint32_t max)
 {
@@ -232,13 +229,14 @@ static int get(struct ur_rqp *q, const struct ur_desc *c)
 	uint64_t va = write ? c->body.value[0] : c->body.va;
 
 	while (done < c->body.index) {
-		struct iovec iov[PIECES];
-		int pieces = ur_shm_rndv_target(q, c, done, iov, PIECES);
+		struct iovec iov[UR_DIRECT_PIECES];
+		int pieces =
+			ur_shm_rndv_target(q, c, done, iov, UR_DIRECT_PIECES);
 		uint32_t size = 0;
 		int ret;
 
 		if (pieces == -E2BIG)
-			pieces = PIECES;
+			pieces = UR_DIRECT_PIECES;
 		if (pieces < 0)
 			return pieces;
 		for (int i = 0; i < pieces; i++)

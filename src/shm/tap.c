@@ -7,7 +7,10 @@
  * Direct access to this process' memory needs no code of it, so while the lane is
  * captured it exports no queue pair: peers use the ring.
  */
+#include <errno.h>
+
 #include "core/masked.h"
+#include "shm/direct.h"
 #include "shm/export.h"
 #include "shm/internal.h"
 
@@ -217,9 +220,12 @@ void ur_shm_tap_taken(const struct ur_roce *r, const struct ur_rqp *q,
 void ur_shm_tap_fetched(const struct ur_rqp *q, const struct ur_desc *c)
 {
 	struct ur_capture_rec rec = record_of(q, false);
-	struct iovec iov[UR_MAX_SGE];
-	int n = ur_shm_rndv_target(q, c, 0, iov, UR_MAX_SGE);
+	struct iovec iov[UR_DIRECT_PIECES];
+	int n = ur_shm_rndv_target(q, c, 0, iov, UR_DIRECT_PIECES);
 
+	/* More are left out. */
+	if (n == -E2BIG)
+		n = UR_DIRECT_PIECES;
 	put_desc(&rec, c);
 	ur_capture_put(q->r->tap, &rec, iov, n > 0 ? (uint32_t)n : 0);
 }
