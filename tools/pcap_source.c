@@ -191,13 +191,25 @@ static int ask_record(const struct ur_sources *s, struct ur_source *x)
 	return 0;
 }
 
-static void note_silent(struct ur_source *x)
+/* Whether it has taken the ring. */
+static int hear(const struct ur_sources *s, struct ur_source *x)
 {
-	if (x->silent || ur_clock_ns() - x->offered_ns < SILENT_NS ||
-	    atomic_load(&x->head->state) != UR_CAP_OFFERED)
-		return;
-	x->silent = true;
-	ur_tool_error("process %u does not answer (stopped?)", x->pid);
+	uint32_t state = atomic_load(&x->head->state);
+
+	if (state == UR_CAP_REFUSED) {
+		ur_tool_error(
+			"process %u: it runs in secure-execution mode "
+			"(setuid, capabilities), where it gives no packets",
+			x->pid);
+		drop_ring(x);
+		return s->npids ? -EPERM : 0;
+	}
+	if (state == UR_CAP_OFFERED && !x->silent &&
+	    ur_clock_ns() - x->offered_ns >= SILENT_NS) {
+		x->silent = true;
+		ur_tool_error("process %u does not answer (stopped?)", x->pid);
+	}
+	return 0;
 }
 
 int ur_sources_refresh(struct ur_sources *s)
@@ -212,8 +224,8 @@ int ur_sources_refresh(struct ur_sources *s)
 
 		x->ended = !x->seen;
 		if (x->head)
-			note_silent(x);
-		if (x->head && !x->record && !x->ended)
+			err = hear(s, x);
+		if (!err && x->head && !x->record && !x->ended)
 			err = ask_record(s, x);
 	}
 	return err;

@@ -113,7 +113,8 @@ _Static_assert(sizeof(struct ur_capture_rec) <= UR_CAPTURE_ALIGN, "layout");
 enum ur_capture_state {
 	UR_CAP_OFFERED,
 	UR_CAP_ON,
-	UR_CAP_OFF, /* the process has ended it */
+	UR_CAP_OFF,	/* the process has ended it */
+	UR_CAP_REFUSED, /* in secure-execution mode */
 };
 
 /* Lines apart for what each side writes.

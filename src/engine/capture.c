@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -128,7 +129,11 @@ void ur_capture_begin(int fd)
 	stop();
 	err = map_ring(fd);
 	close(fd);
-	if (!err) {
+	if (!err && getauxval(AT_SECURE)) {
+		/* The process has rights that the tool's user may lack. */
+		atomic_store(&capture.head->state, UR_CAP_REFUSED);
+		munmap(capture.head, UR_CAPTURE_FILE);
+	} else if (!err) {
 		on = true;
 		set_taps();
 		atomic_store(&capture.head->state, UR_CAP_ON);

@@ -553,7 +553,8 @@ def unwilling(env):
         # urnicd runs, and stays for the first one: this one may not start it.
         q = ready(env, 'setpriv', '--rgid=65534', '--clear-groups', loader(p.leaf()),
                   '--library-path', libs)
-        for order in ('trace',), ('fault', 'drop=1%'), ('fault', '--clear'):
+        for order in (('trace',), ('fault', 'drop=1%'), ('fault', '--clear'),
+                      ('pcap', '-w', '/dev/null')):
             declines(env, q, order, 'it runs in secure-execution mode')
     finally:
         p.end()
