@@ -40,47 +40,17 @@ void ur_roce_frames_destroy(struct ur_roce_frames *s)
 	free(s);
 }
 
-#define VERDICT(name, text)                                                    \
-	{                                                                      \
-		offsetof(struct ur_roce_counters, name) / 8, text              \
-	}
-
-static const struct {
-	size_t counter;
-	const char *text;
-} verdicts[] = {
-	VERDICT(drop_icrc, "dropped: wrong ICRC"),
-	VERDICT(drop_malformed, "dropped: malformed"),
-	VERDICT(drop_no_qp, "dropped: no such queue pair"),
-	VERDICT(drop_qp_state, "dropped: the queue pair does not receive"),
-	VERDICT(drop_transport, "dropped: of another type of queue pair"),
-	VERDICT(drop_pkey, "dropped: wrong P_Key"),
-	VERDICT(drop_qkey, "dropped: wrong Q_Key"),
-	VERDICT(drop_peer, "dropped: not from the queue pair's peer"),
-	VERDICT(drop_no_recv, "dropped: no receive is posted"),
-	VERDICT(drop_length, "dropped: wrong length"),
-	VERDICT(drop_uc_sequence, "dropped: of an incomplete message"),
-	VERDICT(drop_memory, "dropped: memory is not accessible"),
-	VERDICT(drop_ghost_ack, "dropped: acknowledges what was not sent"),
-	VERDICT(drop_xrc_held, "dropped: waits for another process"),
-	VERDICT(drop_dc_key, "dropped: wrong DC access key"),
-	VERDICT(drop_dc_full, "dropped: too many DC sessions"),
-	VERDICT(drop_dc_stale, "dropped: of an old DC session"),
-	VERDICT(drop_foreign, "dropped: of another process"),
-	VERDICT(out_of_sequence, "dropped: out of sequence"),
-	VERDICT(duplicate_request, "duplicate"),
-	VERDICT(send_rnr_err, "refused: no receive is posted (RNR NAK)"),
-	VERDICT(resp_local_length_error, "refused: longer than the receive"),
-	VERDICT(resp_remote_access_errors, "refused: remote access error"),
-	VERDICT(resp_remote_op_errors, "refused: remote operation error"),
+static const char *const verdicts[] = {
+#define TEXT(name, text) text,
+	UR_ROCE_VERDICTS(TEXT)
+#undef TEXT
 };
 
 static const char *verdict_text(uint16_t verdict)
 {
-	for (size_t i = 0; i < sizeof(verdicts) / sizeof(verdicts[0]); i++)
-		if (verdict == verdicts[i].counter + 1)
-			return verdicts[i].text;
-	return NULL;
+	return verdict && verdict <= sizeof(verdicts) / sizeof(verdicts[0])
+		       ? verdicts[verdict - 1]
+		       : NULL;
 }
 
 static const char *const injected[] = { "dropped", "corrupted", "made a NAK",

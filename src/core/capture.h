@@ -25,7 +25,7 @@
 
 #include "core/dev_spec.h"
 
-#define UR_CAPTURE_MAGIC  0x75725031u /* "urP1" */
+#define UR_CAPTURE_MAGIC  0x75725032u /* "urP2" */
 #define UR_CAPTURE_RING	  (64u << 20) /* bytes of records, a power of two */
 #define UR_CAPTURE_ALIGN  128u
 #define UR_CAPTURE_MAX	  (1u << 20) /* bytes of payload of a record */
@@ -82,8 +82,8 @@ struct ur_capture_rec {
 	uint16_t sport;
 	uint16_t dport; /* TCP */
 	uint16_t index; /* ROCE, received: of the packet in its burst */
-	/* ROCE, received: 1 + the index of the counter (roce/counters.h) that says
-	 * why it was dropped, or that it is a duplicate.  Sent: errno. */
+	/* ROCE, received: 1 + the place in UR_ROCE_VERDICTS (roce/counters.h); 0: it
+	 * was accepted.  Sent: errno. */
 	uint16_t verdict;
 	uint8_t src[16]; /* as GIDs */
 	uint8_t dst[16];

@@ -180,34 +180,11 @@ void ur_capture_failed(const struct ur_qp *qp)
 
 /* --- RoCE --- */
 
-#define VERDICT(name) (offsetof(struct ur_roce_counters, name) / 8)
-
-/* Counters that say what became of a packet that no QP has accepted. */
+/* Their places among the counters. */
 static const uint16_t verdicts[] = {
-	VERDICT(drop_icrc),
-	VERDICT(drop_malformed),
-	VERDICT(drop_no_qp),
-	VERDICT(drop_qp_state),
-	VERDICT(drop_transport),
-	VERDICT(drop_pkey),
-	VERDICT(drop_qkey),
-	VERDICT(drop_peer),
-	VERDICT(drop_no_recv),
-	VERDICT(drop_length),
-	VERDICT(drop_uc_sequence),
-	VERDICT(drop_memory),
-	VERDICT(drop_ghost_ack),
-	VERDICT(drop_xrc_held),
-	VERDICT(drop_dc_key),
-	VERDICT(drop_dc_full),
-	VERDICT(drop_dc_stale),
-	VERDICT(drop_foreign),
-	VERDICT(out_of_sequence),
-	VERDICT(duplicate_request),
-	VERDICT(send_rnr_err),
-	VERDICT(resp_local_length_error),
-	VERDICT(resp_remote_access_errors),
-	VERDICT(resp_remote_op_errors),
+#define PLACE(name, text) offsetof(struct ur_roce_counters, name) / 8,
+	UR_ROCE_VERDICTS(PLACE)
+#undef PLACE
 };
 
 #define VERDICTS (sizeof(verdicts) / sizeof(verdicts[0]))
@@ -243,7 +220,7 @@ void ur_tap_packet(struct ur_lane *l, const struct ur_rx *rx,
 	read_verdicts(l, after);
 	for (size_t i = 0; i < VERDICTS && !r.verdict; i++)
 		if (after[i] != before[i])
-			r.verdict = (uint16_t)(verdicts[i] + 1);
+			r.verdict = (uint16_t)(i + 1);
 	ur_capture_put(l->tap, &r, &v, 1);
 }
 

@@ -429,7 +429,7 @@ static void roce_for_each_qp(struct ur_lane *l,
 }
 
 static const char *const counter_names[] = {
-#define NAME(name) #name,
+#define NAME(name, ...) #name,
 	UR_ROCE_COUNTERS(NAME)
 #undef NAME
 };

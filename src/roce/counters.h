@@ -8,6 +8,39 @@
 
 #include <stdint.h>
 
+/*
+ * What becomes of packets that are not accepted, and how a capture says it: by the
+ * first of these that counted the packet.
+ */
+#define UR_ROCE_VERDICTS(X)                                                    \
+	X(drop_icrc, "dropped: wrong ICRC")                                    \
+	X(drop_malformed, "dropped: malformed")                                \
+	X(drop_no_qp, "dropped: no such queue pair")                           \
+	X(drop_qp_state, "dropped: the queue pair does not receive")           \
+	X(drop_transport, "dropped: of another type of queue pair")            \
+	X(drop_pkey, "dropped: wrong P_Key")                                   \
+	X(drop_qkey, "dropped: wrong Q_Key")                                   \
+	X(drop_peer, "dropped: not from the queue pair's peer")                \
+	X(drop_no_recv, "dropped: no receive is posted")                       \
+	X(drop_length, "dropped: wrong length")                                \
+	X(drop_uc_sequence, "dropped: of an incomplete message")               \
+	X(drop_memory, "dropped: memory is not accessible")                    \
+	X(drop_ghost_ack, "dropped: acknowledges what was not sent")           \
+	X(drop_no_resource, "dropped: an earlier READ is not done")            \
+	X(drop_window_in_use, "dropped: a READ uses the window to invalidate") \
+	X(drop_xrc_held, "dropped: waits for another process")                 \
+	X(drop_dc_key, "dropped: wrong DC access key")                         \
+	X(drop_dc_full, "dropped: too many DC sessions")                       \
+	X(drop_dc_stale, "dropped: of an old DC session")                      \
+	X(drop_foreign, "dropped: of another process")                         \
+	X(out_of_sequence, "dropped: out of sequence")                         \
+	X(duplicate_request, "duplicate")                                      \
+	X(send_rnr_err, "refused: no receive is posted (RNR NAK)")             \
+	X(resp_local_length_error, "refused: longer than the receive")         \
+	X(resp_remote_access_errors, "refused: remote access error")           \
+	X(resp_remote_op_errors, "refused: remote operation error")
+
+/* X(name), or X(name, text). */
 #define UR_ROCE_COUNTERS(X)                                                    \
 	X(sent_pkts)                                                           \
 	X(rcvd_pkts)                                                           \
@@ -20,20 +53,14 @@
 	X(rx_atomic_requests)                                                  \
 	X(rx_flush_requests)                                                   \
 	X(rx_atomic_write_requests)                                            \
-	X(duplicate_request)                                                   \
-	X(out_of_sequence)                                                     \
 	X(packet_seq_err)                                                      \
 	X(implied_nak_seq_err)                                                 \
 	X(local_ack_timeout_err)                                               \
 	X(rnr_nak_retry_err)                                                   \
-	X(send_rnr_err)                                                        \
 	X(rcvd_rnr_err)                                                        \
 	X(rcvd_seq_err)                                                        \
 	X(retry_exceeded_err)                                                  \
 	X(retry_rnr_exceeded_err)                                              \
-	X(resp_local_length_error)                                             \
-	X(resp_remote_access_errors)                                           \
-	X(resp_remote_op_errors)                                               \
 	X(req_remote_access_errors)                                            \
 	X(req_remote_invalid_request)                                          \
 	X(req_remote_op_errors)                                                \
@@ -53,31 +80,12 @@
 	X(np_cnp_sent)                                                         \
 	X(rp_cnp_handled)                                                      \
 	X(path_migrations)                                                     \
-	X(drop_icrc)                                                           \
-	X(drop_malformed)                                                      \
-	X(drop_no_qp)                                                          \
-	X(drop_qp_state)                                                       \
-	X(drop_transport)                                                      \
-	X(drop_pkey)                                                           \
-	X(drop_qkey)                                                           \
-	X(drop_peer)                                                           \
-	X(drop_no_recv)                                                        \
-	X(drop_length)                                                         \
-	X(drop_uc_sequence)                                                    \
-	X(drop_memory)                                                         \
-	X(drop_ghost_ack)                                                      \
-	X(drop_no_resource)                                                    \
-	X(drop_window_in_use)                                                  \
 	X(timewait_acks_sent)                                                  \
-	X(drop_xrc_held)                                                       \
-	X(drop_dc_key)                                                         \
-	X(drop_dc_full)                                                        \
-	X(drop_dc_stale)                                                       \
 	X(dc_refusals_limited)                                                 \
-	X(drop_foreign)
+	UR_ROCE_VERDICTS(X)
 
 struct ur_roce_counters {
-#define UR_X(name) uint64_t name;
+#define UR_X(name, ...) uint64_t name;
 	UR_ROCE_COUNTERS(UR_X)
 #undef UR_X
 };

@@ -42,8 +42,8 @@ int ur_export_fd(const struct ur_export *e);
 
 /*
  * Peers may access the region from now on, by its rights.  One without remote
- * rights can only be the source of a SEND (ur_direct_get()). Null regions,
- * regions of another process, windows, and those that find no room are left
+ * rights can only be the source of a SEND or WRITE (ur_direct_get()). Null
+ * regions, regions of another process, windows, and those that find no room are left
  * out; peers then send requests to us.
  */
 void ur_export_mr_add(struct ur_export *e, const struct ur_mr *mr);
