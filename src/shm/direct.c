@@ -330,7 +330,7 @@ int ur_direct_read(struct ur_direct *r, uint32_t dqpn, uint32_t sqpn,
 #define GET_NAPS   1000u
 #define GET_NAP_NS 100000
 
-static void wait_for_watcher(unsigned int turn)
+bool ur_direct_wait(unsigned int turn)
 {
 	const struct timespec nap = { .tv_nsec = GET_NAP_NS };
 
@@ -338,6 +338,7 @@ static void wait_for_watcher(unsigned int turn)
 		sched_yield();
 	else
 		ur_sys_nanosleep(&nap);
+	return turn < GET_YIELDS + GET_NAPS;
 }
 
 int ur_direct_get(struct ur_direct *r, uint32_t sqpn, uint32_t dqpn,
@@ -347,16 +348,11 @@ int ur_direct_get(struct ur_direct *r, uint32_t sqpn, uint32_t dqpn,
 	const struct ur_op op = {
 		ur_export_rndv_key(sqpn), dqpn, key, 0, va, len
 	};
-	int rc = -EAGAIN;
 
-	for (unsigned int i = 0; i < GET_YIELDS + GET_NAPS; i++) {
-		r->blocked = false;
-		rc = move(r, op, iov, niov);
-		if (!r->blocked)
-			break;
-		wait_for_watcher(i);
-	}
-	return rc;
+	r->blocked = false;
+	if (!move(r, op, iov, niov))
+		return 0;
+	return r->blocked ? -EBUSY : -EAGAIN;
 }
 
 bool ur_direct_has_mapped(struct ur_direct *r, uint32_t rkey)

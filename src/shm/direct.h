@@ -93,10 +93,13 @@ int ur_direct_read(struct ur_direct *r, uint32_t dqpn, uint32_t sqpn,
 		   int niov, uint32_t len);
 
 /*
- * Get the data of a SEND of the peer's QP `sqpn` to QP `dqpn` here: as
+ * Get the data of a SEND or WRITE of the peer's QP `sqpn` to QP `dqpn` here: as
  * ur_direct_read(), but the region needs no remote rights.  Instead the peer's
  * export must have an entry ur_export_rndv_key(sqpn) with dqpn as destination.
+ * -EBUSY: our watcher is at work, try again after ur_direct_wait() (`turn` from 0
+ * on; false: it has waited long enough).
  */
+bool ur_direct_wait(unsigned int turn);
 int ur_direct_get(struct ur_direct *r, uint32_t sqpn, uint32_t dqpn,
 		  uint32_t key, uint64_t va, const struct iovec *iov, int niov,
 		  uint32_t len);

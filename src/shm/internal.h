@@ -304,9 +304,14 @@ static inline bool ur_shm_is_rndv(const struct ur_desc *c)
 {
 	return c->kind == UR_SHM_RNDV || c->kind == UR_SHM_RNDV_WRITE;
 }
-/* Where the data goes that is named from byte `done` on; as ur_mr_pieces(). */
+/*
+ * Where [done, done + len) of the named data goes: how many pieces, of which the first
+ * UR_DIRECT_PIECES are in `out`, or an error of ur_mr_pieces().  How many bytes
+ * pieces have.
+ */
 int ur_shm_rndv_target(const struct ur_rqp *q, const struct ur_desc *c,
-		       uint32_t done, struct iovec *out, uint32_t max);
+		       uint32_t done, uint32_t len, struct iovec *out);
+uint32_t ur_shm_rndv_size(const struct iovec *iov, int pieces);
 /* The memory of [va, va + ...) of a remote key. */
 static inline struct ur_mr_ref ur_shm_memory(const struct ur_rqp *q,
 					     uint32_t rkey, uint64_t va)

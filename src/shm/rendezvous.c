@@ -209,43 +209,80 @@ void ur_shm_rndv_asked(struct ur_rqp *q, uint32_t key)
 }
 
 int ur_shm_rndv_target(const struct ur_rqp *q, const struct ur_desc *c,
-		       uint32_t done, struct iovec *out, uint32_t max)
+		       uint32_t done, uint32_t len, struct iovec *out)
 {
 	const struct ur_shm_qp *n = q->shm;
-	uint32_t at = n->received + done, len = c->body.index - done;
-	struct ur_mr_ref to;
+	uint32_t at = n->received + done;
+	struct ur_mr_ref to = ur_shm_memory(q, n->rkey, n->va + at);
+	int pieces = c->kind == UR_SHM_RNDV
+			     ? ur_recv_locate(q, at, len, out, UR_DIRECT_PIECES)
+			     : ur_mr_pieces(&to, len, UR_ACCESS_REMOTE_WRITE,
+					    out, UR_DIRECT_PIECES);
 
-	if (c->kind == UR_SHM_RNDV)
-		return ur_recv_locate(q, at, len, out, max);
-	to = ur_shm_memory(q, n->rkey, n->va + at);
-	return ur_mr_pieces(&to, len, UR_ACCESS_REMOTE_WRITE, out, max);
+	return pieces == -E2BIG ? (int)UR_DIRECT_PIECES : pieces;
 }
 
-/* Fetch all that is named, as many pieces of the target at a time. */
+uint32_t ur_shm_rndv_size(const struct iovec *iov, int pieces)
+{
+	uint32_t size = 0;
+
+	for (int i = 0; i < pieces; i++)
+		size += (uint32_t)iov[i].iov_len;
+	return size;
+}
+
+/*
+ * What came too late is refused, and the request is done again as packets.  A
+ * program that waits for the last byte of a WRITE in its memory must not see it
+ * twice: the last bytes are placed when they are certain.
+ */
+#define LAST_BYTES 8u
+
+/* From byte `done` on, as many pieces of the target as one call takes: how many
+ * bytes, or an error. */
+static int get_some(struct ur_rqp *q, const struct ur_desc *c, uint32_t done)
+{
+	const struct ur_shm_qp *n = q->shm;
+	bool write = c->kind == UR_SHM_RNDV_WRITE;
+	uint32_t left = c->body.index - done, size;
+	uint32_t kept = write && (c->flags & UR_SHM_LAST) ? LAST_BYTES : 0;
+	struct ur_mr_ref to =
+		ur_shm_memory(q, n->rkey, n->va + n->received + done);
+	struct iovec iov[UR_DIRECT_PIECES];
+	uint8_t last[LAST_BYTES];
+	int pieces = 1, err;
+
+	if (left <= kept)
+		iov[0] = (struct iovec){ last, left };
+	else
+		pieces = ur_shm_rndv_target(q, c, done, left - kept, iov);
+	if (pieces < 0)
+		return pieces;
+	size = ur_shm_rndv_size(iov, pieces);
+	err = ur_direct_get(n->peer->direct, c->from, q->qp->qpn,
+			    write ? c->body.at : c->body.rkey,
+			    (write ? c->body.value[0] : c->body.va) + done, iov,
+			    pieces, size);
+	if (!err && left <= kept)
+		err = ur_mr_put(&to, last, left);
+	return err ? err : (int)size;
+}
+
+/* Fetch all that is named. */
 static int get(struct ur_rqp *q, const struct ur_desc *c)
 {
-	bool write = c->kind == UR_SHM_RNDV_WRITE;
-	uint32_t key = write ? c->body.at : c->body.rkey, done = 0;
-	uint64_t va = write ? c->body.value[0] : c->body.va;
+	uint32_t done = 0, turn = 0;
 
 	while (done < c->body.index) {
-		struct iovec iov[UR_DIRECT_PIECES];
-		int pieces =
-			ur_shm_rndv_target(q, c, done, iov, UR_DIRECT_PIECES);
-		uint32_t size = 0;
-		int ret;
+		int ret = get_some(q, c, done);
 
-		if (pieces == -E2BIG)
-			pieces = UR_DIRECT_PIECES;
-		if (pieces < 0)
-			return pieces;
-		for (int i = 0; i < pieces; i++)
-			size += (uint32_t)iov[i].iov_len;
-		ret = ur_direct_get(q->shm->peer->direct, c->from, q->qp->qpn,
-				    key, va + done, iov, pieces, size);
-		if (ret)
+		/* The target's list may be another after the wait. */
+		if (ret == -EBUSY && ur_direct_wait(turn++))
+			continue;
+		if (ret < 0)
 			return ret;
-		done += size;
+		turn = 0;
+		done += (uint32_t)ret;
 	}
 	return 0;
 }
@@ -254,6 +291,7 @@ bool ur_shm_rndv_place(struct ur_rqp *q, const struct ur_desc *c)
 {
 	struct ur_shm_qp *n = q->shm;
 	uint32_t len = c->body.index;
+	int err;
 
 	if (len == 0 || len > UR_SHM_RNDV_MAX)
 		return false;
@@ -261,9 +299,13 @@ bool ur_shm_rndv_place(struct ur_rqp *q, const struct ur_desc *c)
 	/* CMA costs more than the two copies of the ring. */
 	if (n->peer->direct)
 		ur_direct_allow_cma(n->peer->direct, false);
-	n->rndv_failed = !n->peer->direct || get(q, c);
-	q->r->cnt.shm_pulled += !n->rndv_failed;
-	if (q->r->tap && !n->rndv_failed)
+	err = n->peer->direct ? get(q, c) : -EAGAIN;
+	/* Errors of the target say nothing about the way. */
+	n->rndv_failed = err == -EAGAIN || err == -EBUSY;
+	if (err)
+		return false;
+	q->r->cnt.shm_pulled++;
+	if (q->r->tap)
 		ur_shm_tap_fetched(q, c);
-	return !n->rndv_failed;
+	return true;
 }

@@ -7,8 +7,6 @@
  * Direct access to this process' memory needs no code of it, so while the lane is
  * captured it exports no queue pair: peers use the ring.
  */
-#include <errno.h>
-
 #include "core/masked.h"
 #include "shm/direct.h"
 #include "shm/export.h"
@@ -217,17 +215,24 @@ void ur_shm_tap_taken(const struct ur_roce *r, const struct ur_rqp *q,
 	put(r, &rec, c, beside);
 }
 
+/* In as many records as it takes for the pieces of the target. */
 void ur_shm_tap_fetched(const struct ur_rqp *q, const struct ur_desc *c)
 {
 	struct ur_capture_rec rec = record_of(q, false);
 	struct iovec iov[UR_DIRECT_PIECES];
-	int n = ur_shm_rndv_target(q, c, 0, iov, UR_DIRECT_PIECES);
+	uint32_t done = 0;
 
-	/* More are left out. */
-	if (n == -E2BIG)
-		n = UR_DIRECT_PIECES;
 	put_desc(&rec, c);
-	ur_capture_put(q->r->tap, &rec, iov, n > 0 ? (uint32_t)n : 0);
+	while (done < c->body.index) {
+		int n = ur_shm_rndv_target(q, c, done, c->body.index - done,
+					   iov);
+
+		if (n <= 0)
+			return;
+		ur_capture_put(q->r->tap, &rec, iov, (uint32_t)n);
+		done += ur_shm_rndv_size(iov, n);
+		rec.flags &= (uint8_t) ~(UR_CAP_FIRST | UR_CAP_ACK);
+	}
 }
 
 /* --- direct access --- */

@@ -10,10 +10,9 @@ import signal
 import tempfile
 import time
 
-from harness import clock
+from harness import clock, rights
 from harness.env import Case, Failure
-from harness.proc import SLOW, Proc
-from life.watch import has_uid
+from harness.proc import SLOW, Proc, Skip
 
 N = 50
 
@@ -537,22 +536,36 @@ def thread_names(pid):
     return names
 
 
-def unwilling(env):
-    """Its libraries were loaded by a relative path; it has more rights than its
-    user, as a group that is not the real one."""
-    shown = env.b.sh(env.urnic, 'run', '--env')
-    libs = re.search('^LD_LIBRARY_PATH=([^:\n]+)', shown, re.MULTILINE)[1]
+def relative_path(env):
+    """Its libraries were loaded by a path that may mean other files by now."""
+    libs = libraries(env)
     p = ready(env, f'--chdir={libs}', 'LD_LIBRARY_PATH=.')
-    q = None
     try:
         declines(env, p, ('trace',),
                  'its libraries were loaded by a relative path')
-        # The runtime of a sanitizer would not be preloaded.
-        if os.geteuid() or not has_uid(65534) or os.environ.get('LD_PRELOAD'):
-            return
-        # urnicd runs, and stays for the first one: this one may not start it.
-        q = ready(env, 'setpriv', '--rgid=65534', '--clear-groups', loader(p.leaf()),
-                  '--library-path', libs)
+    finally:
+        p.end()
+
+
+def libraries(env):
+    shown = env.b.sh(env.urnic, 'run', '--env')
+    return re.search('^LD_LIBRARY_PATH=([^:\n]+)', shown, re.MULTILINE)[1]
+
+
+OTHER_GROUP = ('setpriv', '--rgid=65534', '--clear-groups')
+
+
+def secure(env):
+    """It has more rights than its user, as a group that is not the real one."""
+    if os.environ.get('LD_PRELOAD'):
+        raise Skip('a sanitizer is not preloaded in secure-execution mode')
+    if not rights.quiet(*OTHER_GROUP, 'true'):
+        raise Skip('this user may not change its group')
+    libs = libraries(env)
+    # urnicd runs, and stays for the first one: the second may not start it.
+    p, q = ready(env, f'LD_LIBRARY_PATH={libs}'), None
+    try:
+        q = ready(env, *OTHER_GROUP, loader(p.leaf()), '--library-path', libs)
         for order in (('trace',), ('fault', 'drop=1%'), ('fault', '--clear'),
                       ('pcap', '-w', '/dev/null')):
             declines(env, q, order, 'it runs in secure-execution mode')
@@ -601,6 +614,7 @@ CASES = [
     Case('killed', killed, far=False),
     Case('attached', attached, far=False),
     Case('attached-idle', attached_idle, far=False),
-    Case('unwilling', unwilling, far=False),
+    Case('relative-path', relative_path, far=False),
+    Case('secure', secure, far=False),
     Case('refusals', refusals, far=False),
 ]

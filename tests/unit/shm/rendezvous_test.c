@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Large SENDs whose data the responder takes from where it is.  Both sides are
- * this process, with one export that each reads as the other's.
+ * Large SENDs whose data the responder takes from where it is.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,211 +15,38 @@
 #include "core/srq.h"
 #include "shm/direct_internal.h"
 #include "shm/internal.h"
-#include "shm/pair.h"
+#include "shm/rndv_rig.h"
 
-#define KIB  1024u
-#define MIB  (1024u * KIB)
-#define SIZE (4u * MIB)
-#define MSG  (32u * KIB)
-
-static struct {
-	struct ur_export *e; /* as long as a process has one */
-	struct ur_direct *direct[2];
-	int sock[2];
-	void *shared;
-	int fd;
-	uint8_t *from; /* in a file, so that it can be mapped */
-	struct ur_mr *mr;
-	struct rig_buf into;
-	uint64_t next; /* wr_id */
-} w;
-
-static void say(void *arg, const struct ur_mr *was, const struct ur_mr *is)
-{
-	(void)arg;
-	if (was)
-		ur_export_mr_remove(w.e, was);
-	if (is)
-		ur_export_mr_add(w.e, is);
-}
-
-static uint8_t byte_at(uint32_t i)
-{
-	return (uint8_t)(i * 31 + i / 4096);
-}
-
-static void make_memory(struct pair *p)
-{
-	w.fd = memfd_create("from", MFD_CLOEXEC);
-	assert_int_equal(ftruncate(w.fd, SIZE), 0);
-	w.from = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, w.fd, 0);
-	assert_ptr_not_equal(w.from, MAP_FAILED);
-	for (uint32_t i = 0; i < SIZE; i++)
-		w.from[i] = byte_at(i);
-	/* No peer has rights there, as mostly with what is sent. */
-	assert_int_equal(ur_mr_create(&p->host.mrs, &p->host.pd, w.from, SIZE,
-				      (uintptr_t)w.from, 0, &w.mr),
-			 0);
-	rig_buf_init(&w.into, &p->host, SIZE, UR_ACCESS_LOCAL_WRITE);
-	memset(w.into.p, 0, SIZE);
-}
-
-static void open_reach(struct pair *p)
-{
-	assert_int_equal(socketpair(AF_UNIX,
-				    SOCK_SEQPACKET | SOCK_CLOEXEC |
-					    SOCK_NONBLOCK,
-				    0, w.sock),
-			 0);
-	w.shared = mmap(NULL, UR_DIRECT_SHARED_SIZE, PROT_READ | PROT_WRITE,
-			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	assert_ptr_not_equal(w.shared, MAP_FAILED);
-	for (unsigned int i = 0; i < 2; i++) {
-		w.direct[i] = ur_direct_open(ur_export_fd(w.e), getpid(),
-					     w.sock[i], w.shared, i, w.e);
-		assert_non_null(w.direct[i]);
-		p->side[i].peer.direct = w.direct[i];
-		p->side[i].lane.roce->export = w.e;
-	}
-}
-
-/* As the watchers do. */
-static void pump(void)
-{
-	for (unsigned int i = 0; i < 2; i++) {
-		char control[CMSG_SPACE(sizeof(int))];
-		uint8_t buf[UR_DIRECT_MSG_SIZE];
-		struct iovec iov = { buf, sizeof(buf) };
-		struct msghdr h = { .msg_iov = &iov,
-				    .msg_iovlen = 1,
-				    .msg_control = control,
-				    .msg_controllen = sizeof(control) };
-		ssize_t n = recvmsg(w.sock[i], &h, MSG_CMSG_CLOEXEC);
-		const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&h) : NULL;
-		int fd = -1;
-
-		if (n <= 0)
-			continue;
-		if (c)
-			memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-		assert_int_equal(ur_direct_message(w.direct[i], buf, (size_t)n,
-						   &fd, fd >= 0),
-				 0);
-		if (fd >= 0)
-			close(fd);
-	}
-}
-
-/* Packets of one side reach the other. */
-static bool carry(struct pair *p, unsigned int from)
-{
-	static struct ur_burst burst;
-	static struct rig_pkt pkt;
-	bool any = false;
-
-	while (ur_roce_output(p->side[from].lane.roce, &burst, p->now_ns)) {
-		any = true;
-		for (uint32_t i = 0; rig_burst_pkt(&burst, i, &pkt); i++)
-			rig_pkt_input(&p->side[!from].lane, &pkt, p->now_ns);
-	}
-	return any;
-}
-
-/* Until nothing is under way any more. */
-static void settle_by(struct pair *p, bool watched)
-{
-	bool any = true;
-
-	while (any) {
-		any = false;
-		for (unsigned int i = 0; i < 2; i++) {
-			any |= pair_look(p, i) != 0;
-			ur_shm_flush_acks(p->side[i].lane.roce);
-			any |= carry(p, i);
-		}
-		for (unsigned int i = 0; watched && i < 2; i++)
-			pump();
-	}
-}
-
-static void settle(struct pair *p)
-{
-	settle_by(p, true);
-}
-
-static int setup(void **state)
-{
-	struct pair *p = pair_new(UR_QPT_RC, false);
-
-	ur_guard_install();
-	if (!w.e)
-		w.e = ur_export_create();
-	assert_non_null(w.e);
-	p->host.mrs.changed = say;
-	make_memory(p);
-	pair_open(p);
-	open_reach(p);
-	w.next = 1;
-	settle(p);
-	*state = p;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct pair *p = *state;
-
-	pair_close(p);
-	for (unsigned int i = 0; i < 2; i++) {
-		ur_direct_close(w.direct[i]);
-		close(w.sock[i]);
-	}
-	munmap(w.shared, UR_DIRECT_SHARED_SIZE);
-	assert_true(rig_buf_guards_ok(&w.into));
-	rig_buf_fini(&w.into);
-	if (w.mr)
-		assert_int_equal(ur_mr_destroy(&p->host.mrs, w.mr), 0);
-	munmap(w.from, SIZE);
-	close(w.fd);
-	pair_free(p);
-	return 0;
-}
+#define MSG (32u * KIB)
 
 /* One element of the file's memory. */
 static void post(struct pair *p, uint32_t off, uint32_t len)
 {
-	struct ur_sge sge = { .addr = (uintptr_t)w.from + off,
+	struct ur_sge sge = { .addr = (uintptr_t)rndv.from + off,
 			      .length = len,
-			      .lkey = w.mr->key };
+			      .lkey = rndv.mr->key };
 	struct rig_wr wr = { .opcode = UR_WR_SEND, .sge = &sge };
 
-	pair_post(p, w.next, len, &wr);
+	pair_post(p, rndv.next, len, &wr);
 }
 
 static void receive(struct pair *p, uint32_t len)
 {
-	struct ur_sge sge = rig_sge(&w.into, 0, len);
+	struct ur_sge sge = rig_sge(&rndv.into, 0, len);
 
-	assert_int_equal(rig_post_recv(&p->side[1].qp.rq, w.next, &sge, 1), 0);
-}
-
-static void check_data(uint32_t off, uint32_t len)
-{
-	for (uint32_t i = 0; i < len; i++)
-		if (w.into.p[i] != byte_at(off + i))
-			fail_msg("byte %u", i);
-	memset(w.into.p, 0, len);
+	assert_int_equal(rig_post_recv(&p->side[1].qp.rq, rndv.next, &sge, 1),
+			 0);
 }
 
 /* Both have completed, and the data is there. */
 static struct ur_cqe arrived(struct pair *p, uint32_t off, uint32_t len)
 {
-	struct ur_cqe c = pair_cqe(p, 1, w.next, UR_WC_SUCCESS);
+	struct ur_cqe c = pair_cqe(p, 1, rndv.next, UR_WC_SUCCESS);
 
 	assert_int_equal(c.byte_len, len);
-	(void)pair_cqe(p, 0, w.next, UR_WC_SUCCESS);
-	check_data(off, len);
-	w.next++;
+	(void)pair_cqe(p, 0, rndv.next, UR_WC_SUCCESS);
+	rndv_check_data(off, len);
+	rndv.next++;
 	return c;
 }
 
@@ -228,13 +54,8 @@ static void exchange(struct pair *p, uint32_t off, uint32_t len)
 {
 	receive(p, len);
 	post(p, off, len);
-	settle(p);
+	rndv_settle(p);
 	(void)arrived(p, off, len);
-}
-
-static uint64_t rndv_bytes(const struct pair *p)
-{
-	return pair_counters(p, 1)->shm_pulled;
 }
 
 static uint64_t refused(const struct pair *p)
@@ -245,10 +66,10 @@ static uint64_t refused(const struct pair *p)
 /* Until the responder takes it itself; how many messages that took. */
 static unsigned int warm(struct pair *p)
 {
-	uint64_t was = rndv_bytes(p);
+	uint64_t was = rndv_pulled(p);
 	unsigned int n = 0;
 
-	for (; rndv_bytes(p) == was; n++) {
+	for (; rndv_pulled(p) == was; n++) {
 		assert_true(n < 40);
 		exchange(p, 0, MSG);
 	}
@@ -260,12 +81,12 @@ static void test_taken(void **state)
 	struct pair *p = *state;
 
 	assert_true(warm(p) > 1);
-	assert_true(ur_direct_stats(w.direct[1])->mapped > 0);
+	assert_true(ur_direct_stats(rndv.direct[1])->mapped > 0);
 	for (uint32_t len = UR_SHM_RNDV_MIN; len < SIZE; len = len * 3 + 5) {
-		uint64_t was = rndv_bytes(p);
+		uint64_t was = rndv_pulled(p);
 
 		exchange(p, len % 4096, len);
-		assert_true(rndv_bytes(p) > was);
+		assert_true(rndv_pulled(p) > was);
 	}
 	assert_int_equal(refused(p), 0);
 }
@@ -277,27 +98,27 @@ static void test_stays_in_use(void **state)
 
 	warm(p);
 	receive(p, MSG);
-	w.from[7] ^= 0xff;
+	rndv.from[7] ^= 0xff;
 	post(p, 0, MSG);
-	settle(p);
-	assert_int_equal(w.into.p[7], (uint8_t)~byte_at(7));
-	(void)pair_cqe(p, 0, w.next, UR_WC_SUCCESS);
-	(void)pair_cqe(p, 1, w.next++, UR_WC_SUCCESS);
+	rndv_settle(p);
+	assert_int_equal(rndv.into.p[7], (uint8_t)~rndv_byte_at(7));
+	(void)pair_cqe(p, 0, rndv.next, UR_WC_SUCCESS);
+	(void)pair_cqe(p, 1, rndv.next++, UR_WC_SUCCESS);
 	receive(p, MSG);
 	post(p, 0, MSG);
-	w.from[7] ^= 0xff;
+	rndv.from[7] ^= 0xff;
 	(void)pair_look(p, 0);
 	pair_no_cqe(p, 0);
-	settle(p);
+	rndv_settle(p);
 	(void)arrived(p, 0, MSG);
 }
 
 static void test_immediate(void **state)
 {
 	struct pair *p = *state;
-	struct ur_sge sge = { .addr = (uintptr_t)w.from,
+	struct ur_sge sge = { .addr = (uintptr_t)rndv.from,
 			      .length = MSG,
-			      .lkey = w.mr->key };
+			      .lkey = rndv.mr->key };
 	struct rig_wr wr = { .opcode = UR_WR_SEND_IMM,
 			     .sge = &sge,
 			     .imm_be = 0x12345678 };
@@ -305,12 +126,12 @@ static void test_immediate(void **state)
 	uint64_t was;
 
 	warm(p);
-	was = rndv_bytes(p);
+	was = rndv_pulled(p);
 	receive(p, MSG);
-	pair_post(p, w.next, MSG, &wr);
-	settle(p);
+	pair_post(p, rndv.next, MSG, &wr);
+	rndv_settle(p);
 	c = arrived(p, 0, MSG);
-	assert_int_equal(rndv_bytes(p), was + 1);
+	assert_int_equal(rndv_pulled(p), was + 1);
 	assert_int_equal(c.imm_be, 0x12345678);
 	assert_true(c.flags & UR_WC_WITH_IMM);
 }
@@ -320,23 +141,24 @@ static void test_elements(void **state)
 {
 	struct pair *p = *state;
 	struct ur_sge sge[3] = {
-		{ .addr = (uintptr_t)w.from, .length = 100 },
-		{ .addr = (uintptr_t)w.from + 100, .length = 300 * KIB },
-		{ .addr = (uintptr_t)w.from + 100 + 300 * KIB, .length = MSG },
+		{ .addr = (uintptr_t)rndv.from, .length = 100 },
+		{ .addr = (uintptr_t)rndv.from + 100, .length = 300 * KIB },
+		{ .addr = (uintptr_t)rndv.from + 100 + 300 * KIB,
+		  .length = MSG },
 	};
 	struct rig_wr wr = { .opcode = UR_WR_SEND, .sge = sge, .nsge = 3 };
 	uint32_t len = 100 + 300 * KIB + MSG;
 	uint64_t was;
 
 	for (int i = 0; i < 3; i++)
-		sge[i].lkey = w.mr->key;
+		sge[i].lkey = rndv.mr->key;
 	warm(p);
-	was = rndv_bytes(p);
+	was = rndv_pulled(p);
 	receive(p, len);
-	pair_post(p, w.next, len, &wr);
-	settle(p);
+	pair_post(p, rndv.next, len, &wr);
+	rndv_settle(p);
 	(void)arrived(p, 0, len);
-	assert_int_equal(rndv_bytes(p), was + 3);
+	assert_int_equal(rndv_pulled(p), was + 3);
 }
 
 /* Private memory goes through the channel, as long as it is private. */
@@ -347,17 +169,17 @@ static void test_private(void **state)
 	struct ur_sge sge = rig_sge(b, 0, 16 * KIB);
 	struct rig_wr wr = { .opcode = UR_WR_SEND, .sge = &sge };
 
-	say(NULL, NULL, b->mr);
+	rndv_say(NULL, NULL, b->mr);
 	for (unsigned int i = 0; i < 80; i++) {
 		receive(p, sge.length);
-		pair_post(p, w.next, sge.length, &wr);
-		settle(p);
-		(void)pair_cqe(p, 0, w.next, UR_WC_SUCCESS);
-		(void)pair_cqe(p, 1, w.next++, UR_WC_SUCCESS);
-		assert_memory_equal(w.into.p, b->p, sge.length);
+		pair_post(p, rndv.next, sge.length, &wr);
+		rndv_settle(p);
+		(void)pair_cqe(p, 0, rndv.next, UR_WC_SUCCESS);
+		(void)pair_cqe(p, 1, rndv.next++, UR_WC_SUCCESS);
+		assert_memory_equal(rndv.into.p, b->p, sge.length);
 	}
-	assert_int_equal(ur_direct_stats(w.direct[1])->asked, 1);
-	assert_int_equal(rndv_bytes(p), 0);
+	assert_int_equal(ur_direct_stats(rndv.direct[1])->asked, 1);
+	assert_int_equal(rndv_pulled(p), 0);
 	assert_int_equal(refused(p), 0);
 }
 
@@ -369,10 +191,10 @@ static void test_too_small(void **state)
 	warm(p);
 	receive(p, MSG - 1);
 	post(p, 0, MSG);
-	settle(p);
+	rndv_settle(p);
 	assert_int_equal(refused(p), 1);
-	(void)pair_cqe(p, 0, w.next, UR_WC_REM_INV_REQ_ERR);
-	(void)pair_cqe(p, 1, w.next, UR_WC_LOC_LEN_ERR);
+	(void)pair_cqe(p, 0, rndv.next, UR_WC_REM_INV_REQ_ERR);
+	(void)pair_cqe(p, 1, rndv.next, UR_WC_LOC_LEN_ERR);
 }
 
 /* No receive: refused, by the wire later, and then taken as before. */
@@ -382,17 +204,17 @@ static void test_not_ready(void **state)
 	uint64_t was;
 
 	warm(p);
-	was = rndv_bytes(p);
+	was = rndv_pulled(p);
 	post(p, 0, MSG);
 	(void)pair_look(p, 1);
 	(void)pair_look(p, 0);
 	assert_int_equal(refused(p), 1);
 	receive(p, MSG);
-	settle(p);
+	rndv_settle(p);
 	(void)arrived(p, 0, MSG);
-	assert_int_equal(rndv_bytes(p), was);
+	assert_int_equal(rndv_pulled(p), was);
 	exchange(p, 0, MSG);
-	assert_true(rndv_bytes(p) > was);
+	assert_true(rndv_pulled(p) > was);
 	assert_int_equal(refused(p), 1);
 }
 
@@ -404,17 +226,17 @@ static void test_unreachable(void **state)
 	uint64_t was;
 
 	warm(p);
-	was = rndv_bytes(p);
+	was = rndv_pulled(p);
 	receive(p, MSG);
 	post(p, 0, MSG);
-	ur_export_mr_remove(w.e, w.mr);
-	settle(p);
+	ur_export_mr_remove(rndv.e, rndv.mr);
+	rndv_settle(p);
 	(void)arrived(p, 0, MSG);
-	assert_int_equal(rndv_bytes(p), was);
+	assert_int_equal(rndv_pulled(p), was);
 	assert_int_equal(refused(p), 1);
 	exchange(p, 0, MSG);
-	assert_int_equal(rndv_bytes(p), was);
-	ur_export_mr_add(w.e, w.mr);
+	assert_int_equal(rndv_pulled(p), was);
+	ur_export_mr_add(rndv.e, rndv.mr);
 	warm(p);
 	assert_int_equal(refused(p), 1);
 }
@@ -427,10 +249,10 @@ static void test_deregistered(void **state)
 	warm(p);
 	receive(p, MSG);
 	post(p, 0, MSG);
-	assert_int_equal(ur_mr_destroy(&p->host.mrs, w.mr), 0);
-	w.mr = NULL;
-	settle(p);
-	(void)pair_cqe(p, 0, w.next, UR_WC_LOC_PROT_ERR);
+	assert_int_equal(ur_mr_destroy(&p->host.mrs, rndv.mr), 0);
+	rndv.mr = NULL;
+	rndv_settle(p);
+	(void)pair_cqe(p, 0, rndv.next, UR_WC_LOC_PROT_ERR);
 	pair_no_cqe(p, 1);
 }
 
@@ -442,14 +264,14 @@ static void test_truncated(void **state)
 
 	ur_guard_install(); /* before cmocka's handlers */
 	warm(p);
-	was = rndv_bytes(p);
+	was = rndv_pulled(p);
 	receive(p, MSG);
 	post(p, 0, MSG);
-	assert_int_equal(ftruncate(w.fd, 0), 0);
-	settle(p);
-	assert_int_equal(rndv_bytes(p), was);
+	assert_int_equal(ftruncate(rndv.fd, 0), 0);
+	rndv_settle(p);
+	assert_int_equal(rndv_pulled(p), was);
 	assert_int_equal(refused(p), 1);
-	(void)pair_cqe(p, 0, w.next, UR_WC_LOC_PROT_ERR);
+	(void)pair_cqe(p, 0, rndv.next, UR_WC_LOC_PROT_ERR);
 	pair_no_cqe(p, 1);
 }
 
@@ -464,12 +286,12 @@ static void test_flushed(void **state)
 	assert_int_equal(rig_qp_state(&p->side[0].lane, &p->side[0].qp,
 				      UR_QPS_ERR, p->now_ns),
 			 0);
-	(void)pair_cqe(p, 0, w.next, UR_WC_WR_FLUSH_ERR);
-	memset(w.from, 0x5a, MSG);
-	settle(p);
+	(void)pair_cqe(p, 0, rndv.next, UR_WC_WR_FLUSH_ERR);
+	memset(rndv.from, 0x5a, MSG);
+	rndv_settle(p);
 	pair_no_cqe(p, 1);
 	for (uint32_t i = 0; i < MSG; i++)
-		assert_int_equal(w.into.p[i], 0);
+		assert_int_equal(rndv.into.p[i], 0);
 }
 
 /* A long message does not keep the others waiting. */
@@ -480,17 +302,17 @@ static void test_in_turns(void **state)
 	uint64_t was;
 
 	warm(p);
-	was = rndv_bytes(p);
+	was = rndv_pulled(p);
 	receive(p, SIZE);
 	post(p, 0, SIZE);
 	assert_true(ur_shm_poll(r, p->now_ns) > 0);
-	assert_int_equal(rndv_bytes(p) - was,
+	assert_int_equal(rndv_pulled(p) - was,
 			 UR_SHM_DIRECT_BYTES / UR_SHM_RNDV_MAX);
 	assert_true(ur_shm_pending(r));
 	pair_no_cqe(p, 1);
-	settle(p);
+	rndv_settle(p);
 	(void)arrived(p, 0, SIZE);
-	assert_int_equal(rndv_bytes(p) - was, SIZE / UR_SHM_RNDV_MAX);
+	assert_int_equal(rndv_pulled(p) - was, SIZE / UR_SHM_RNDV_MAX);
 }
 
 /* Nor those that come behind it in the same channel. */
@@ -502,22 +324,22 @@ static void test_not_all_at_once(void **state)
 	uint32_t at;
 
 	warm(p);
-	was = rndv_bytes(p);
+	was = rndv_pulled(p);
 	at = chan->tx.head;
 	for (int i = 0; i < 2; i++) {
 		receive(p, SIZE);
 		post(p, 0, SIZE);
 		assert_int_equal(chan->tx.head - at,
 				 UR_CHAN_DATA / UR_SHM_RNDV_MAX);
-		w.next++;
+		rndv.next++;
 	}
-	w.next -= 2;
-	settle(p);
-	(void)pair_cqe(p, 0, w.next, UR_WC_SUCCESS);
-	(void)pair_cqe(p, 1, w.next, UR_WC_SUCCESS);
-	w.next++;
+	rndv.next -= 2;
+	rndv_settle(p);
+	(void)pair_cqe(p, 0, rndv.next, UR_WC_SUCCESS);
+	(void)pair_cqe(p, 1, rndv.next, UR_WC_SUCCESS);
+	rndv.next++;
 	(void)arrived(p, 0, SIZE);
-	assert_int_equal(rndv_bytes(p) - was, 2 * SIZE / UR_SHM_RNDV_MAX);
+	assert_int_equal(rndv_pulled(p) - was, 2 * SIZE / UR_SHM_RNDV_MAX);
 	assert_int_equal(refused(p), 0);
 	/* Room comes back however many there were. */
 	for (int i = 0; i < 600; i++)
@@ -537,16 +359,16 @@ struct lie {
 static void test_false_claims(void **state)
 {
 	struct pair *p = *state;
-	const uint64_t at = (uintptr_t)w.from;
+	const uint64_t at = (uintptr_t)rndv.from;
 	const struct lie lies[] = {
-		{ w.mr->key, at, 0, 0 },
-		{ w.mr->key, at, UR_SHM_RNDV_MAX + 1, UR_SHM_RNDV_MAX + 1 },
-		{ w.mr->key, at, UINT32_MAX, UINT32_MAX },
-		{ w.mr->key, at + SIZE, MSG, MSG },
-		{ w.mr->key, at - 1, MSG, MSG },
-		{ w.mr->key, 0, MSG, MSG },
-		{ w.mr->key, UINT64_MAX, MSG, MSG },
-		{ w.mr->key ^ 0x100, at, MSG, MSG },
+		{ rndv.mr->key, at, 0, 0 },
+		{ rndv.mr->key, at, UR_SHM_RNDV_MAX + 1, UR_SHM_RNDV_MAX + 1 },
+		{ rndv.mr->key, at, UINT32_MAX, UINT32_MAX },
+		{ rndv.mr->key, at + SIZE, MSG, MSG },
+		{ rndv.mr->key, at - 1, MSG, MSG },
+		{ rndv.mr->key, 0, MSG, MSG },
+		{ rndv.mr->key, UINT64_MAX, MSG, MSG },
+		{ rndv.mr->key ^ 0x100, at, MSG, MSG },
 		{ 0, at, MSG, MSG },
 		{ p->side[1].buf.mr->key, (uintptr_t)p->side[1].buf.p, MSG,
 		  MSG },
@@ -561,7 +383,7 @@ static void test_false_claims(void **state)
 				->qps[p->side[1].qp.qpn & UR_QP_INDEX_MASK]
 				->shm;
 		struct ur_desc *c = ur_chan_desc(chan);
-		uint64_t was = rndv_bytes(p);
+		uint64_t was = rndv_pulled(p);
 
 		n->serves = true; /* it has refused the one before */
 		receive(p, SIZE);
@@ -577,7 +399,7 @@ static void test_false_claims(void **state)
 		c->body.total = lies[i].total;
 		ur_spsc_publish(&chan->tx);
 		(void)pair_look(p, 1);
-		assert_int_equal(rndv_bytes(p), was);
+		assert_int_equal(rndv_pulled(p), was);
 		assert_false(n->serves);
 		pair_no_cqe(p, 1);
 	}
@@ -611,13 +433,13 @@ static void test_small_asks_nothing(void **state)
 
 	warm(p);
 	for (uint32_t i = 0; i < UR_CHAN_DESCS; i++)
-		ring[i].body.rkey = w.mr->key;
+		ring[i].body.rkey = rndv.mr->key;
 	at = chan->tx.head;
 	receive(p, 200);
 	post(p, 0, 200);
 	assert_int_equal(chan->tx.head, at + 1);
 	assert_int_equal(ring[at % UR_CHAN_DESCS].body.rkey, 0);
-	settle(p);
+	rndv_settle(p);
 	(void)arrived(p, 0, 200);
 }
 
@@ -642,7 +464,7 @@ static void test_gone_silently(void **state)
 		assert_int_equal(pair_look(p, 1) > 0, 1);
 		pair_sleep(p, 300 * MS);
 	}
-	(void)pair_cqe(p, 0, w.next, UR_WC_RETRY_EXC_ERR);
+	(void)pair_cqe(p, 0, rndv.next, UR_WC_RETRY_EXC_ERR);
 }
 
 /* What is owed first ends the queue pair: a READ whose memory has gone. */
@@ -666,28 +488,28 @@ static void test_asked_at_the_end(void **state)
 	receive(p, MSG);
 	c = make_desc(p, UR_SHM_SEND, UR_SHM_FIRST);
 	c->len = 512;
-	c->body.rkey = w.mr->key;
+	c->body.rkey = rndv.mr->key;
 	c->body.total = MSG;
 	c->body.at = p->side[0].peer.chan.tx.data_head;
 	ur_spsc_publish(&p->side[0].peer.chan.tx);
 	(void)pair_look(p, 1);
-	(void)pair_cqe(p, 1, w.next, UR_WC_LOC_ACCESS_ERR);
+	(void)pair_cqe(p, 1, rndv.next, UR_WC_LOC_ACCESS_ERR);
 	assert_int_equal(p->side[1].qp.attr.state, UR_QPS_ERR);
 }
 
 /* Keeps the operations out, and lets them in some time after one was there. */
 static void *keep_out(void *arg)
 {
-	_Atomic uint64_t *inside = w.direct[1]->inside;
+	_Atomic uint64_t *inside = rndv.direct[1]->inside;
 	uint64_t was = atomic_load(inside);
 	const struct timespec late = { .tv_nsec = 20 * MS };
 
-	ur_direct_block(w.direct[1]);
+	ur_direct_block(rndv.direct[1]);
 	atomic_store((_Atomic bool *)arg, true);
 	while (atomic_load(inside) == was)
 		sched_yield();
 	(void)nanosleep(&late, NULL);
-	ur_direct_unblock(w.direct[1]);
+	ur_direct_unblock(rndv.direct[1]);
 	return NULL;
 }
 
@@ -712,11 +534,11 @@ static void test_kept_out(void **state)
 
 static uint8_t *post_large(struct pair *p, struct ur_mr **mr)
 {
-	const struct ur_sge sge = { .addr = (uintptr_t)w.from,
+	const struct ur_sge sge = { .addr = (uintptr_t)rndv.from,
 				    .length = MIB,
-				    .lkey = w.mr->key };
+				    .lkey = rndv.mr->key };
 	struct rig_wr wr = { .opcode = UR_WR_RDMA_WRITE, .sge = &sge };
-	uint8_t *there = w.from + 3 * MIB;
+	uint8_t *there = rndv.from + 3 * MIB;
 
 	memset(there, 0, MIB);
 	assert_int_equal(
@@ -724,7 +546,7 @@ static uint8_t *post_large(struct pair *p, struct ur_mr **mr)
 			&p->host.mrs, &p->host.pd, there, MIB, (uintptr_t)there,
 			UR_ACCESS_LOCAL_WRITE | UR_ACCESS_REMOTE_WRITE, mr),
 		0);
-	ur_export_qp_set(w.e, p->side[1].qp.qpn, &p->host.pd,
+	ur_export_qp_set(rndv.e, p->side[1].qp.qpn, &p->host.pd,
 			 UR_ACCESS_REMOTE_WRITE, p->side[0].qp.qpn, true);
 	wr.remote_addr = (uintptr_t)there;
 	wr.rkey = (*mr)->key;
@@ -735,7 +557,7 @@ static uint8_t *post_large(struct pair *p, struct ur_mr **mr)
 
 static void end_large(struct pair *p, struct ur_mr *mr)
 {
-	ur_export_qp_set(w.e, p->side[1].qp.qpn, &p->host.pd, 0, 0, false);
+	ur_export_qp_set(rndv.e, p->side[1].qp.qpn, &p->host.pd, 0, 0, false);
 	assert_int_equal(ur_mr_destroy(&p->host.mrs, mr), 0);
 }
 
@@ -752,13 +574,13 @@ static void test_held_back(void **state)
 	uint8_t *there = post_large(p, &mr);
 
 	for (uint64_t i = 0; i < LARGE; i++) {
-		settle(p); /* it rests after each */
+		rndv_settle(p); /* it rests after each */
 		(void)pair_cqe(p, 0, i, UR_WC_SUCCESS);
 	}
-	assert_int_equal(ur_direct_stats(w.direct[0])->asked, 1);
+	assert_int_equal(ur_direct_stats(rndv.direct[0])->asked, 1);
 	assert_in_range(cnt->shm_requests, 1, 3);
 	assert_int_equal(cnt->shm_requests + cnt->shm_direct, LARGE);
-	assert_memory_equal(there, w.from, MIB);
+	assert_memory_equal(there, rndv.from, MIB);
 	end_large(p, mr);
 }
 
@@ -770,16 +592,16 @@ static void test_held_back_in_vain(void **state)
 	struct ur_mr *mr;
 	uint8_t *there = post_large(p, &mr);
 
-	settle_by(p, false);
+	rndv_settle_by(p, false);
 	for (uint64_t i = 0; i < LARGE; i++)
 		(void)pair_cqe(p, 0, i, UR_WC_SUCCESS);
-	assert_int_equal(ur_direct_stats(w.direct[0])->asked, 1);
+	assert_int_equal(ur_direct_stats(rndv.direct[0])->asked, 1);
 	assert_int_equal(cnt->shm_requests, LARGE);
-	assert_memory_equal(there, w.from, MIB);
+	assert_memory_equal(there, rndv.from, MIB);
 	end_large(p, mr);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, rndv_setup, rndv_teardown)
 
 int main(void)
 {

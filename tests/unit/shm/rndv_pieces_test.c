@@ -18,7 +18,9 @@
 static uint8_t from[MOST * PIECE];
 static uint32_t fetched;
 static uint32_t gets;
-static uint32_t fails_at; /* this one; 0: none */
+static uint32_t fails_at;     /* this one; 0: none */
+static int failure;	      /* with this error */
+static struct ur_mr *emptied; /* while the first waits */
 
 void ur_direct_allow_cma(struct ur_direct *r, bool yes)
 {
@@ -31,7 +33,7 @@ int ur_direct_get(struct ur_direct *r, uint32_t sqpn, uint32_t dqpn,
 	uint32_t sum = 0;
 
 	if (++gets == fails_at)
-		return -EAGAIN;
+		return failure;
 	assert_int_equal(key, SOURCE);
 	assert_int_equal(va, BASE + fetched);
 	for (int i = 0; i < niov; i++) {
@@ -41,6 +43,14 @@ int ur_direct_get(struct ur_direct *r, uint32_t sqpn, uint32_t dqpn,
 	assert_int_equal(sum, len);
 	fetched += len;
 	return 0;
+}
+
+bool ur_direct_wait(unsigned int turn)
+{
+	if (emptied)
+		free(atomic_exchange(&emptied->list, NULL));
+	emptied = NULL;
+	return turn < 3;
 }
 
 static int setup(void **state)
@@ -54,6 +64,7 @@ static int setup(void **state)
 	for (uint32_t i = 0; i < sizeof(from); i++)
 		from[i] = (uint8_t)(i * 31 + i / 256);
 	fetched = gets = fails_at = 0;
+	failure = -EAGAIN;
 	*state = p;
 	return 0;
 }
@@ -117,15 +128,23 @@ static void offer(struct pair *p, const struct ur_mr *key, uint32_t len,
 	(void)pair_look(p, 1);
 }
 
-static void check_data(const struct pair *p, uint32_t pieces)
+/* All but the last `left` bytes are there. */
+static void check_most(const struct pair *p, uint32_t pieces, uint32_t left)
 {
 	const uint8_t *got = p->side[1].buf.p;
 
 	for (uint32_t i = 0; i < pieces * STRIDE; i++)
-		assert_int_equal(got[i],
-				 i % STRIDE < PIECE
-					 ? from[i / STRIDE * PIECE + i % STRIDE]
-					 : 0xee);
+		assert_int_equal(
+			got[i],
+			i % STRIDE < PIECE && i / STRIDE * PIECE + i % STRIDE <
+						      pieces * PIECE - left
+				? from[i / STRIDE * PIECE + i % STRIDE]
+				: 0xee);
+}
+
+static void check_data(const struct pair *p, uint32_t pieces)
+{
+	check_most(p, pieces, 0);
 }
 
 static void all_pieces_are_fetched(void **state)
@@ -163,6 +182,7 @@ static void writes_need_the_right(void **state)
 	offer(p, key, 4 * PIECE, true);
 	assert_int_equal(gets, 0);
 	assert_int_equal(pair_counters(p, 1)->shm_pulled, 0);
+	check_most(p, 4, 4 * PIECE);
 	assert_int_equal(ur_mr_destroy(&p->host.mrs, key), 0);
 }
 
@@ -173,6 +193,7 @@ static void writes_stay_in_the_key(void **state)
 
 	offer(p, key, 5 * PIECE, true);
 	assert_int_equal(gets, 0);
+	check_most(p, 4, 4 * PIECE);
 	assert_int_equal(ur_mr_destroy(&p->host.mrs, key), 0);
 }
 
@@ -201,6 +222,51 @@ static void a_part_may_fail(void **state)
 	assert_int_equal(ur_mr_destroy(&p->host.mrs, key), 0);
 }
 
+/* What is refused is done again, and a program may wait for the last byte: it is
+ * not there before the rest is certain. */
+static void the_end_of_a_write_is_last(void **state)
+{
+	struct pair *p = *state;
+	struct ur_mr *key = make_key(p, 10);
+
+	fails_at = 2;
+	offer(p, key, 10 * PIECE, true);
+	assert_int_equal(gets, 2);
+	assert_int_equal(pair_counters(p, 1)->shm_pulled, 0);
+	check_most(p, 10, 8);
+	assert_int_equal(ur_mr_destroy(&p->host.mrs, key), 0);
+}
+
+static void it_waits_for_the_watcher(void **state)
+{
+	struct pair *p = *state;
+	struct ur_mr *key = make_key(p, 10);
+
+	fails_at = 1;
+	failure = -EBUSY;
+	offer(p, key, 10 * PIECE, true);
+	assert_int_equal(gets, 3);
+	assert_int_equal(pair_counters(p, 1)->shm_pulled, 1);
+	check_data(p, 10);
+	assert_int_equal(ur_mr_destroy(&p->host.mrs, key), 0);
+}
+
+/* Nothing goes to where the list said before. */
+static void the_list_may_go_meanwhile(void **state)
+{
+	struct pair *p = *state;
+	struct ur_mr *key = make_key(p, 10);
+
+	fails_at = 1;
+	failure = -EBUSY;
+	emptied = key;
+	offer(p, key, 10 * PIECE, true);
+	assert_int_equal(gets, 1);
+	assert_int_equal(pair_counters(p, 1)->shm_pulled, 0);
+	check_most(p, 10, 10 * PIECE);
+	assert_int_equal(ur_mr_destroy(&p->host.mrs, key), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -208,6 +274,12 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(a_part_may_fail, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(the_end_of_a_write_is_last,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(it_waits_for_the_watcher, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(the_list_may_go_meanwhile,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(writes_need_the_right, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(writes_stay_in_the_key, setup,
