@@ -53,12 +53,12 @@ class Host:
 class Place:
     """A context: .a is the server's host, .b the client's."""
 
-    made = 0  # namespaces of this process
+    made = 0        # namespaces of this process
+    turn = None     # a file, open while this run has the machine's loopback
 
     def __init__(self, kind):
         self.kind = kind
         self.hosts = []
-        self.turn = None    # open while this run has the machine's loopback
         self.mtu = 65536 if kind == 'lo' else int(kind[4:])
 
     def __enter__(self):
