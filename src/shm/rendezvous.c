@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Large SENDs and WRITEs whose data is copied once.  The requester names the
+ * Large SENDs and WRITEs with one copy of the data.  The requester names the
  * data, and the responder gets it by direct access straight into the receive, or
  * into the target of a WRITE, which the requester cannot access itself (it is an
  * indirect key, say).  It acknowledges only then, so the memory belongs to the

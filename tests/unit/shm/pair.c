@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "core/umr.h"
+
 #define CHAN_ALIGN 4096u
 
 static void want(void *arg, uint16_t slot)
@@ -248,4 +250,20 @@ const struct ur_roce_counters *pair_counters(const struct pair *p,
 					     unsigned int side)
 {
 	return ur_roce_counters(p->side[side].lane.roce);
+}
+
+struct ur_mr *pair_key(struct pair *p, uint64_t iova,
+		       const struct ur_umr_block *block, uint32_t repeats)
+{
+	struct ur_umr_list *list = ur_umr_list_new(1);
+	struct ur_mr *key;
+
+	assert_int_equal(ur_umr_create(&p->host.mrs, &p->host.pd, 1, &key), 0);
+	list->iova = iova;
+	list->access = UR_ACCESS_LOCAL_WRITE | UR_ACCESS_REMOTE_WRITE;
+	list->repeats = repeats;
+	list->block[0] = *block;
+	assert_int_equal(ur_umr_list_check(list), 0);
+	atomic_store(&key->list, list);
+	return key;
 }

@@ -42,6 +42,8 @@ struct pair_side {
 };
 
 /* [0] sends, [1] receives. */
+struct ur_umr_block;
+
 struct pair {
 	struct rig_host host;
 	struct pair_side side[2];
@@ -84,5 +86,9 @@ struct ur_cqe pair_cqe(struct pair *p, unsigned int side, uint64_t wr_id,
 void pair_no_cqe(const struct pair *p, unsigned int side);
 const struct ur_roce_counters *pair_counters(const struct pair *p,
 					     unsigned int side);
+
+/* An indirect key of one block that is repeated, which peers may write. */
+struct ur_mr *pair_key(struct pair *p, uint64_t iova,
+		       const struct ur_umr_block *block, uint32_t repeats);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Large SENDs whose data the responder takes from where it is.
+ * Large SENDs: the responder takes the data from where it is.
  */
 #include <fcntl.h>
 #include <pthread.h>

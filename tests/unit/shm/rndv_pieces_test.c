@@ -81,21 +81,13 @@ static int teardown(void **state)
 static struct ur_mr *make_key(struct pair *p, uint32_t pieces)
 {
 	struct rig_buf *b = &p->side[1].buf;
-	struct ur_umr_list *list = ur_umr_list_new(1);
-	struct ur_mr *key;
+	const struct ur_umr_block block = { .va = (uintptr_t)b->p,
+					    .bytes = PIECE,
+					    .stride = STRIDE,
+					    .lkey = b->mr->key };
 
-	assert_int_equal(ur_umr_create(&p->host.mrs, &p->host.pd, 1, &key), 0);
-	list->iova = BASE;
-	list->access = UR_ACCESS_LOCAL_WRITE | UR_ACCESS_REMOTE_WRITE;
-	list->repeats = pieces;
-	list->block[0] = (struct ur_umr_block){ .va = (uintptr_t)b->p,
-						.bytes = PIECE,
-						.stride = STRIDE,
-						.lkey = b->mr->key };
-	assert_int_equal(ur_umr_list_check(list), 0);
-	atomic_store(&key->list, list);
 	memset(b->p, 0xee, PAIR_BUF);
-	return key;
+	return pair_key(p, BASE, &block, pieces);
 }
 
 /* Side 0's offer of `len` bytes; side 1 takes it, as a SEND or a WRITE. */

@@ -17,20 +17,12 @@
 /* `n` pieces of rndv.into. */
 static struct ur_mr *make_key(struct pair *p, uint32_t n)
 {
-	struct ur_umr_list *list = ur_umr_list_new(1);
-	struct ur_mr *key;
+	const struct ur_umr_block block = { .va = (uintptr_t)rndv.into.p,
+					    .bytes = PIECE,
+					    .stride = STRIDE,
+					    .lkey = rndv.into.mr->key };
 
-	assert_int_equal(ur_umr_create(&p->host.mrs, &p->host.pd, 1, &key), 0);
-	list->iova = BASE;
-	list->access = UR_ACCESS_LOCAL_WRITE | UR_ACCESS_REMOTE_WRITE;
-	list->repeats = n;
-	list->block[0] = (struct ur_umr_block){ .va = (uintptr_t)rndv.into.p,
-						.bytes = PIECE,
-						.stride = STRIDE,
-						.lkey = rndv.into.mr->key };
-	assert_int_equal(ur_umr_list_check(list), 0);
-	atomic_store(&key->list, list);
-	return key;
+	return pair_key(p, BASE, &block, n);
 }
 
 static void post(struct pair *p, const struct ur_mr *key, uint32_t len,
@@ -142,7 +134,10 @@ static void test_from_a_list(void **state)
 {
 	struct pair *p = *state;
 	struct ur_mr *key = make_key(p, MSG / PIECE), *source;
-	struct ur_umr_list *list = ur_umr_list_new(1);
+	const struct ur_umr_block block = { .va = (uintptr_t)rndv.from,
+					    .bytes = MSG / 4,
+					    .stride = MSG / 4,
+					    .lkey = rndv.mr->key };
 	struct ur_sge sge = { .addr = BASE, .length = MSG };
 	struct rig_wr wr = { .opcode = UR_WR_RDMA_WRITE,
 			     .sge = &sge,
@@ -150,17 +145,8 @@ static void test_from_a_list(void **state)
 			     .rkey = key->key };
 	uint64_t was;
 
-	assert_int_equal(ur_umr_create(&p->host.mrs, &p->host.pd, 1, &source),
-			 0);
-	list->iova = BASE;
-	list->access = UR_ACCESS_LOCAL_WRITE;
-	list->repeats = 4;
-	list->block[0] = (struct ur_umr_block){ .va = (uintptr_t)rndv.from,
-						.bytes = MSG / 4,
-						.stride = MSG / 4,
-						.lkey = rndv.mr->key };
-	assert_int_equal(ur_umr_list_check(list), 0);
-	atomic_store(&source->list, list);
+	source = pair_key(p, BASE, &block, 4);
+	atomic_load(&source->list)->access = UR_ACCESS_LOCAL_WRITE;
 	sge.lkey = source->key;
 	warm(p, key);
 	was = rndv_pulled(p);

@@ -56,7 +56,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* As a traced thread does: records whose time is their position, from 1. */
+/* As a traced thread does: the time of each record is its position, from 1. */
 static void put(struct ur_trace_sources *s, uint64_t n)
 {
 	struct ur_trace_head *h = s->first->head;
