@@ -87,14 +87,16 @@ APP_ACCESS static void store_tail(uint8_t *dst, const uint8_t *src, size_t n)
 		*(volatile uint16_t *)(void *)dst = v2;
 		break;
 	default:
+		/* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): asm */
 		*(volatile uint8_t *)dst = *src;
 	}
 }
 
-/* The largest of 8, 4, 2, 1 that divides `end` and is at most len. */
-static size_t tail_len(uintptr_t end, size_t len)
+/* The largest of `most` and smaller powers of two that divides `at` and is at most
+ * len. */
+static size_t aligned_len(uintptr_t at, size_t most, size_t len)
 {
-	size_t n = (end | 8) & -(end | 8);
+	size_t n = (at | most) & -(at | most);
 
 	while (n > len)
 		n /= 2;
@@ -116,14 +118,101 @@ APP_ACCESS static void copy_bytes(void *dst, const void *src, size_t len)
 
 APP_ACCESS static void do_copy(void *dst, const void *src, size_t len)
 {
-	size_t tail = tail_len((uintptr_t)dst + len, len);
+	size_t tail = aligned_len((uintptr_t)dst + len, 8, len);
 	size_t front = len - tail;
 
 	copy_bytes(dst, src, front);
 	store_tail((uint8_t *)dst + front, (const uint8_t *)src + front, tail);
 }
 
-int ur_guard_copy(void *dst, const void *src, size_t len)
+#define WHOLE ((size_t)16)
+
+/* All whole 16 bytes but the last; the number of bytes. */
+APP_ACCESS static inline size_t
+move_blocks(void *to, const void *from, size_t len, enum ur_guard_sides aligned)
+{
+	struct ur_guard_16 *t = to;
+	const struct ur_guard_16 *f = from;
+
+	for (; len > 4 * WHOLE; len -= 4 * WHOLE, t += 4, f += 4) {
+		ur_guard_move16(t, f, aligned);
+		ur_guard_move16(t + 1, f + 1, aligned);
+		ur_guard_move16(t + 2, f + 2, aligned);
+		ur_guard_move16(t + 3, f + 3, aligned);
+	}
+	for (; len > WHOLE; len -= WHOLE)
+		ur_guard_move16(t++, f++, aligned);
+	return (size_t)((uint8_t *)t - (uint8_t *)to);
+}
+
+/* Each 16 aligned bytes of these sides by one access; the last word at the end. */
+APP_ACCESS static inline void move_whole(uint8_t *to, const uint8_t *from,
+					 size_t len,
+					 enum ur_guard_sides aligned)
+{
+	while (len) {
+		uintptr_t at =
+			(uintptr_t)(aligned == UR_GUARD_FROM ? from : to);
+		size_t n = aligned_len(at, WHOLE, len);
+
+		if (n < WHOLE) {
+			store_tail(to, from, n);
+		} else if (len > WHOLE) {
+			n = move_blocks(to, from, len, aligned);
+		} else {
+			ur_guard_store_fence();
+			ur_guard_move16((void *)to, (const void *)from,
+					aligned);
+		}
+		to += n;
+		from += n;
+		len -= n;
+	}
+}
+
+/*
+ * If the sides are aligned differently, by a buffer: whole 16 bytes of `from` are
+ * loaded into it, and those of `to` are stored from it.
+ */
+#define WHOLE_BUF 1024u
+
+APP_ACCESS static void do_copy_whole(void *dst, const void *src, size_t len)
+{
+	uint8_t buf[WHOLE + WHOLE_BUF + WHOLE];
+	uint8_t *to = dst;
+	const uint8_t *from = src;
+	size_t have =
+		0; /* loaded, not stored: less than WHOLE between rounds */
+
+	if (((uintptr_t)to ^ (uintptr_t)from) % WHOLE == 0) {
+		move_whole(to, from, len, UR_GUARD_BOTH);
+		return;
+	}
+	while (len) {
+		size_t n = WHOLE_BUF - (uintptr_t)from % WHOLE, out;
+
+		n = n < len ? n : len;
+		move_whole(buf + have, from, n, UR_GUARD_FROM);
+		from += n;
+		len -= n;
+		have += n;
+		out = len ? have - (uintptr_t)(to + have) % WHOLE : have;
+		move_whole(to, buf, out, UR_GUARD_TO);
+		to += out;
+		have -= out;
+		if (len)
+			memcpy(buf, buf + out, WHOLE);
+	}
+}
+
+_Atomic uint32_t ur_guard_whole;
+
+void ur_guard_set_whole(void)
+{
+	ur_guard_whole = 1;
+}
+
+static int copy_by(ur_guarded_fn *fn, void *dst, const void *src, size_t len)
 {
 	int err;
 
@@ -134,7 +223,18 @@ int ur_guard_copy(void *dst, const void *src, size_t len)
 		if (err != -ENOENT)
 			return err;
 	}
-	return ur_guard_call(do_copy, dst, src, len);
+	return ur_guard_call(fn, dst, src, len);
+}
+
+int ur_guard_copy(void *dst, const void *src, size_t len)
+{
+	return copy_by(ur_guard_is_whole() ? do_copy_whole : do_copy, dst, src,
+		       len);
+}
+
+int ur_guard_copy_whole(void *dst, const void *src, size_t len)
+{
+	return copy_by(do_copy_whole, dst, src, len);
 }
 
 typedef uint32_t crc_fn(uint32_t crc, const void *src, size_t len);

@@ -16,6 +16,7 @@
 #ifndef UR_BASE_GUARD_H
 #define UR_BASE_GUARD_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,6 +30,25 @@ int ur_guard_install(void);
  * programs that poll on the end of a message.
  */
 int ur_guard_copy(void *dst, const void *src, size_t len);
+
+/*
+ * The same, where each 16 bytes at an address that is a multiple of 16, in dst and
+ * in src, are moved by one access of the processor: an atomic on them is seen whole
+ * or not at all.  On x86-64 this needs AVX, on 64-bit Arm FEAT_LSE2.
+ */
+int ur_guard_copy_whole(void *dst, const void *src, size_t len);
+
+/*
+ * This process has such operands: ur_guard_copy() is ur_guard_copy_whole() from now
+ * on, and memory of the application is not given to the kernel to copy.
+ */
+void ur_guard_set_whole(void);
+extern _Atomic uint32_t ur_guard_whole __attribute__((visibility("hidden")));
+static inline bool ur_guard_is_whole(void)
+{
+	return __builtin_expect(
+		atomic_load_explicit(&ur_guard_whole, memory_order_relaxed), 0);
+}
 
 /*
  * Update a CRC32 (see crc.h) over src; 0 or -EFAULT, *crc only on success.

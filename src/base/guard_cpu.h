@@ -37,6 +37,43 @@ static inline void ur_guard_store_fence(void)
 #endif
 }
 
+/*
+ * Moves 16 bytes by one load and one store.  That of an aligned side is one access,
+ * which Intel and AMD guarantee of processors with AVX, Arm of those with
+ * FEAT_LSE2.  `aligned` is a constant.
+ */
+enum ur_guard_sides { UR_GUARD_FROM = 1, UR_GUARD_TO, UR_GUARD_BOTH };
+
+struct ur_guard_16 {
+	uint8_t byte[16];
+};
+
+#if defined(__x86_64__)
+#define UR_GUARD_MOVE16(load, store)                                           \
+	__asm__ volatile(load " %1, %%xmm0\n\t" store " %%xmm0, %0"            \
+			 : "=m"(*to)                                           \
+			 : "m"(*from)                                          \
+			 : "xmm0")
+#else
+#define UR_GUARD_MOVE16(load, store)                                           \
+	__asm__ volatile("ldp x9, x10, [%1]\n\tstp x9, x10, [%0]"              \
+			 :                                                     \
+			 : "r"(to), "r"(from)                                  \
+			 : "x9", "x10", "memory")
+#endif
+
+static inline void ur_guard_move16(struct ur_guard_16 *to,
+				   const struct ur_guard_16 *from,
+				   enum ur_guard_sides aligned)
+{
+	if (aligned == UR_GUARD_BOTH)
+		UR_GUARD_MOVE16("movdqa", "movdqa");
+	else if (aligned == UR_GUARD_TO)
+		UR_GUARD_MOVE16("movdqu", "movdqa");
+	else
+		UR_GUARD_MOVE16("movdqa", "movdqu");
+}
+
 static inline uintptr_t ur_context_sp(const ucontext_t *uc)
 {
 #if defined(__x86_64__)
@@ -86,7 +123,8 @@ void ur_guarded_swap32(void *addr, const void *args, size_t size);
 void ur_guarded_swap64(void *addr, const void *args, size_t size);
 void ur_guarded_swap128(void *addr, const void *args, size_t size);
 
-/* Is there ur_guarded_swap128()?  May take microseconds. */
+/* Is there ur_guarded_swap128(), and are ur_guard_load16() and _store16() one
+ * access?  May take microseconds. */
 bool ur_guarded_has_swap128(void);
 
 #endif

@@ -91,7 +91,9 @@ __asm__(".text\n"
 	"	mov (%rsi), %rcx\n"
 	"	mov %rcx, (%rdi)\n"
 	"	ret\n"
-	"6:	cmp $32, %rdx\n"
+	"6:	cmpl $0, ur_guard_whole(%rip)\n"
+	"	jne ur_guard_copy\n"
+	"7:	cmp $32, %rdx\n"
 	"	jb 1f\n"
 	"	mov (%rsi), %rcx\n"
 	"	mov 8(%rsi), %r8\n"
@@ -104,7 +106,7 @@ __asm__(".text\n"
 	"	add $32, %rsi\n"
 	"	add $32, %rdi\n"
 	"	sub $32, %rdx\n"
-	"	jmp 6b\n"
+	"	jmp 7b\n"
 	"1:	cmp $8, %rdx\n"
 	"	jb 2f\n"
 	"	mov (%rsi), %rcx\n"
@@ -189,5 +191,6 @@ bool ur_guarded_has_swap128(void)
 {
 	unsigned int a, b, c, d;
 
-	return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_CMPXCHG16B);
+	return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_CMPXCHG16B) &&
+	       (c & bit_AVX);
 }

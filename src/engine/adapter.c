@@ -393,6 +393,8 @@ int ur_adapter_qp_create(struct ur_adapter *a, struct ur_qp *qp,
 	err = ur_guard_install();
 	if (err)
 		return err;
+	if (init->max_atomic_arg > 8)
+		ur_export_set_whole();
 	err = ur_qp_init(qp, init);
 	if (err)
 		return err;

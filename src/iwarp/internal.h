@@ -334,9 +334,10 @@ enum ur_iw_emit ur_iw_emit(struct ur_iwqp *q, const struct ur_iw_seg *seg);
 /* Discard unsent FPDUs, except the rest of one that is partly sent. */
 void ur_iw_tx_cut(struct ur_iwqp *q);
 void ur_iw_tx_drop(struct ur_iwqp *q);
+/* A multiple of 16, so that no operand of an atomic (base/guard.h) is divided. */
 static inline uint32_t ur_iw_max_payload(const struct ur_iwqp *q, bool tagged)
 {
-	return q->max_ulpdu - ur_ddp_hdr_len(tagged);
+	return (q->max_ulpdu - ur_ddp_hdr_len(tagged)) & ~15u;
 }
 
 /* ddp.c: *len becomes that of UR_MAX_SGE pieces, which are all that a segment may

@@ -148,6 +148,7 @@ static bool direct_try(struct ur_iwqp *q, uint32_t ulpdu_len)
 	enum ur_iw_fault f;
 
 	if (ulpdu_len < UR_IW_DIRECT_MIN + UR_DDP_HDR_MAX ||
+	    ur_guard_is_whole() || /* or a read could end inside an operand */
 	    have(rx) < READ_AHEAD)
 		return false;
 	in.seg_len = have(rx) - UR_FPDU_LEN_LEN;

@@ -93,7 +93,7 @@ static int add_payload(struct ur_iwqp *q, struct ur_iw_batch *b,
 		       const struct ur_iw_seg *seg, uint32_t *crc)
 {
 	bool with_crc = q->params.crc;
-	bool copy = !seg->stable ||
+	bool copy = !seg->stable || ur_guard_is_whole() ||
 		    seg->len <= (with_crc ? COPY_MAX_CRC : COPY_MAX) ||
 		    ur_remote_any(seg->iov, seg->niov);
 	uint8_t *to = copy && seg->len ? add_linear(b, seg->len) : NULL;

@@ -147,7 +147,7 @@ int ur_burst_add(struct ur_burst *t, struct ur_path *p, struct ur_hdr *h,
 	uint32_t pad = (4u - (payload_len & 3u)) & 3u;
 	uint32_t at = t->linear_len, crc;
 	bool gather = stable && payload_len >= GATHER_MIN &&
-		      !ur_remote_any(iov, niov);
+		      !ur_guard_is_whole() && !ur_remote_any(iov, niov);
 	int err;
 
 	h->bth.pad = (uint8_t)pad;

@@ -10,6 +10,7 @@
  * READs would not notice.
  */
 #include "base/addr.h"
+#include "base/guard.h"
 #include "roce/full.h"
 #include "roce/psn_set.h"
 
@@ -64,11 +65,12 @@ void ur_roce_qp_fill(struct ur_qp *qp, uint32_t mtu)
 		q->full.most = q->full.max;
 }
 
-/* An alternate path is known to carry the path MTU only. */
+/* An alternate path is known to carry the path MTU only.  Full packets do not end
+ * at multiples of 16 bytes, so operands of atomics would be divided. */
 static bool is_off(const struct ur_rqp *q)
 {
 	return !q->full.max || q->peer != UR_PEER_URNIC ||
-	       (q->wire_only & UR_WIRE_PATHS);
+	       ur_guard_is_whole() || (q->wire_only & UR_WIRE_PATHS);
 }
 
 bool ur_full_is_agreed(const struct ur_rqp *q)

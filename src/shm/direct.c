@@ -197,14 +197,18 @@ static size_t cursor_take(struct cursor *c, size_t max, uint8_t **at)
 	return size;
 }
 
-static int copy_mapped(uint8_t *there, struct cursor *c, size_t len, bool write)
+static int copy_mapped(const struct ur_direct *r, uint8_t *there,
+		       struct cursor *c, size_t len, bool write)
 {
+	int (*copy)(void *, const void *, size_t) =
+		ur_direct_is_whole(r) ? ur_guard_copy_whole : ur_guard_copy;
+
 	while (len > 0) {
 		uint8_t *here;
 		size_t n = cursor_take(c, len, &here);
 
-		if (n == 0 || (write ? ur_guard_copy(there, here, n)
-				     : ur_guard_copy(here, there, n)))
+		if (n == 0 ||
+		    (write ? copy(there, here, n) : copy(here, there, n)))
 			return -EAGAIN;
 		there += n;
 		len -= n;
@@ -253,13 +257,15 @@ static int move_piece(struct ur_direct *r, const struct ur_op *op,
 		return -EAGAIN;
 	off = op->va - v->is.mr.iova;
 	if (can_map(v, write)) {
-		rc = copy_mapped(v->base + off, c, size, write);
+		rc = copy_mapped(r, v->base + off, c, size, write);
 		if (!write && !ur_view_still(r, op, v))
 			rc = -EAGAIN;
 		r->stats.mapped += rc == 0;
 		return rc;
 	}
-	if (!v->plain || !r->cma_allowed || !r->cma_works)
+	/* The kernel may copy half of an operand. */
+	if (!v->plain || !r->cma_allowed || !r->cma_works ||
+	    ur_direct_is_whole(r))
 		return -EAGAIN;
 	rc = copy_cma(r, v->is.mr.addr + off, c, size, write);
 	if (!write && !ur_view_still(r, op, v))

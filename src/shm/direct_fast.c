@@ -56,8 +56,11 @@ static inline uint8_t *place(struct ur_direct *r, const struct ur_op *op)
 	return m->base + off;
 }
 
-static inline int copy(void *dst, const void *src, uint64_t len)
+static inline int copy(const struct ur_direct *r, void *dst, const void *src,
+		       uint64_t len)
 {
+	if (ur_direct_is_whole(r))
+		return ur_guard_copy_whole(dst, src, len);
 	return len <= UR_DIRECT_WORDS ? ur_guard_copy_words(dst, src, len)
 				      : ur_guard_copy(dst, src, len);
 }
@@ -72,8 +75,8 @@ int ur_direct_piece(struct ur_direct *r, const struct ur_op *op, void *here)
 	there = place(r, op);
 	if (there)
 		rc = op->access & UR_ACCESS_REMOTE_WRITE
-			     ? copy(there, here, op->len)
-			     : copy(here, there, op->len);
+			     ? copy(r, there, here, op->len)
+			     : copy(r, here, there, op->len);
 	if (!(op->access & UR_ACCESS_REMOTE_WRITE) &&
 	    (ur_direct_is_too_late(r) || !holds(r, memo_of(r, op), op)))
 		rc = -EAGAIN;

@@ -11,6 +11,7 @@
 #ifndef UR_SHM_DIRECT_INTERNAL_H
 #define UR_SHM_DIRECT_INTERNAL_H
 
+#include "base/guard.h"
 #include "base/list.h"
 #include "shm/backing.h"
 #include "shm/direct.h"
@@ -232,6 +233,15 @@ static inline bool ur_direct_is_too_late(const struct ur_direct *r)
 {
 	atomic_thread_fence(memory_order_acquire);
 	return atomic_load_explicit(r->shut, memory_order_relaxed);
+}
+
+/* Has one of the processes operands that are moved whole (base/guard.h)? */
+static inline bool ur_direct_is_whole(const struct ur_direct *r)
+{
+	return ur_guard_is_whole() ||
+	       __builtin_expect(atomic_load_explicit(&r->seg->whole,
+						     memory_order_relaxed) != 0,
+				0);
 }
 
 /* Between the two no operation is in progress, and none begins. */

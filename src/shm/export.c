@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/fork.h"
+#include "base/guard.h"
 #include "base/log.h"
 #include "base/memfile.h"
 #include "base/rng.h"
@@ -89,6 +90,7 @@ struct ur_export *ur_export_create(void)
 	e->seg->magic = UR_SEG_MAGIC;
 	ur_share_lock();
 	ur_list_add_tail(&exports, &e->node);
+	e->seg->whole = ur_guard_is_whole();
 	ur_share_unlock();
 	return e;
 
@@ -121,6 +123,22 @@ int ur_export_fd(const struct ur_export *e)
 static bool is_ours(const struct ur_export *e)
 {
 	return e && e->forks == ur_direct_forks();
+}
+
+void ur_export_set_whole(void)
+{
+	if (ur_guard_is_whole())
+		return;
+	ur_share_lock();
+	ur_guard_set_whole();
+	ur_list_for_each(node, &exports) {
+		struct ur_export *e =
+			ur_container_of(node, struct ur_export, node);
+
+		if (is_ours(e))
+			e->seg->whole = 1;
+	}
+	ur_share_unlock();
 }
 
 static uint64_t peer_word(const struct ur_direct *r)

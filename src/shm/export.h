@@ -31,6 +31,9 @@ struct ur_export;
  */
 struct ur_export *ur_export_create(void);
 
+/* From now on this process and its peers copy by ur_guard_copy_whole(). */
+void ur_export_set_whole(void);
+
 /* Every ur_direct that was opened with it is closed. */
 void ur_export_free(struct ur_export *e);
 

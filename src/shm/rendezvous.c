@@ -235,8 +235,9 @@ uint32_t ur_shm_rndv_size(const struct iovec *iov, int pieces)
  * What came too late is refused, and the request is done again as packets.  A
  * program that waits for the last byte of a WRITE in its memory must not see it
  * twice: the last bytes are placed when they are certain.
+ * As many as an operand of an atomic has, which must not be divided.
  */
-#define LAST_BYTES 8u
+#define LAST_BYTES 16u
 
 /* From byte `done` on, as many pieces of the target as one call takes: how many
  * bytes, or an error. */

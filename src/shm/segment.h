@@ -58,9 +58,10 @@ struct ur_seg_table {
 
 struct ur_seg {
 	uint64_t magic;
-	uint64_t nonce[2];   /* random … */
-	uint64_t nonce_addr; /* its address in the owner */
-	uint8_t pad[4096 - 32];
+	uint64_t nonce[2];	/* random … */
+	uint64_t nonce_addr;	/* its address in the owner */
+	_Atomic uint32_t whole; /* copy by ur_guard_copy_whole() */
+	uint8_t pad[4096 - 36];
 	struct ur_seg_table mrs;
 	struct ur_seg_table qps;
 };

@@ -13,6 +13,7 @@
 #include "verbs/objects.h"
 #include "verbs/ops.h"
 #include "verbs/raw.h"
+#include "verbs/send.h"
 #include "verbs/xrc.h"
 
 #define MODIFY_MASK                                                            \
@@ -70,6 +71,8 @@ static int qp_init(struct urv_qp *qp, struct ibv_pd *pd,
 		urv_domain_leave(pd);
 		return -EINVAL;
 	}
+	if (max_atomic_arg > 8)
+		urv_inline_whole = true;
 	urv_cap_from_ibv(&init.cap, &attr->cap);
 	rc = ur_adapter_qp_create(c->adapter, &qp->core, &init);
 	if (rc) {

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/guard.h"
 #include "core/xrc.h"
 #include "fault/state.h"
 #include "verbs/mw.h"
@@ -40,13 +41,22 @@ const struct urv_op urv_ops[URV_OPCODES] = {
 	[UR_WR_UMR_INVALIDATE] = { RC | XS | IW, URV_OP_UMR, false },
 };
 
+_Atomic bool urv_inline_whole;
+
 int urv_wqe_add_inline(const struct urv_qp *qp, struct ur_swqe *w,
 		       const void *data, size_t len)
 {
 	if (len > qp->core.sq.max_inline - w->length)
 		return EINVAL;
-	if (len)
+	if (__builtin_expect(atomic_load_explicit(&urv_inline_whole,
+						  memory_order_relaxed),
+			     0)) {
+		if (ur_guard_copy_whole(w->data.inline_data + w->length, data,
+					len))
+			return EFAULT;
+	} else if (len) {
 		memcpy(w->data.inline_data + w->length, data, len);
+	}
 	w->length += (uint32_t)len;
 	return 0;
 }

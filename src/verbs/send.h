@@ -81,6 +81,10 @@ static inline int urv_wqe_add_sges(const struct urv_qp *qp, struct ur_swqe *w,
 	w->length = (uint32_t)length;
 	return 0;
 }
+
+/* Copies operands of 16 bytes whole (base/guard.h) if urv_inline_whole: from the
+ * first queue pair on that has such atomics. */
+extern _Atomic bool urv_inline_whole;
 int urv_wqe_add_inline(const struct urv_qp *qp, struct ur_swqe *w,
 		       const void *data, size_t len);
 

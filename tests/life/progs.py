@@ -101,11 +101,10 @@ def exp_verbs(device):
     return run
 
 
-def exp_atomics(device, args, wire=False):
+def exp_atomics(device, args, settings=()):
     def run(env):
         port = env.port()
-        base = ['env', f'URNIC_RDMACM_DEVICE={device}']
-        base += ['URNIC_SHM=0'] if wire else []
+        base = ['env', f'URNIC_RDMACM_DEVICE={device}', *settings]
         base += [env.prog('exp_atomics'), '-p', port] + words(args)
         env.pair(base, base + [env.a.ip4], port=port)
     return run
@@ -222,9 +221,19 @@ CASES += [Case(f'exp-atomics{mode}-{device}', exp_atomics(device, args))
           for device in ('urnic0', 'urniw0')
           for mode, args in (('', ''), ('-key', '-M key'),
                              ('-align', '-M align'))]
-CASES += [Case(f'exp-atomics{mode}-by-wire', exp_atomics('urnic0', args, True))
+CASES += [Case(f'exp-atomics{mode}-by-wire', exp_atomics('urnic0', args, ('URNIC_SHM=0',)))
           for mode, args in (('', ''), ('-key', '-M key'),
                              ('-align', '-M align'))]
+# READ and WRITE of operands of 16 bytes, each about a second: by direct access (of
+# a client that has such atomics itself, and of one that has none), the ring, packets,
+# iWARP.
+CASES += [Case(f'exp-atomics-{name}', exp_atomics(device, args, env))
+          for name, device, args, env in (
+              ('whole', 'urnic0', '-M whole -n 4000', ()),
+              ('others', 'urnic0', '-M others -n 4000', ()),
+              ('others-private', 'urnic0', '-M others -F -n 1000', ()),
+              ('whole-by-wire', 'urnic0', '-M whole -n 1000', ('URNIC_SHM=0',)),
+              ('whole-urniw0', 'urniw0', '-M whole -n 1000', ()))]
 CASES += [Case(f'umr-{mode}{way}', umr('urnic0', mode, bool(way)))
           for mode in UMR for way in ('', '-by-wire')]
 CASES.append(Case('umr-large', umr('urnic0', 'large')))

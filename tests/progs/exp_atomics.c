@@ -3,13 +3,20 @@
  * Extended atomics on memory of the other side, by either device, on connections
  * of librdmacm: -n random ones of every size, compared with a model bit by bit.
  * With -M key, -M align: one that the server's adapter refuses.
+ *
+ * With -M whole, others: the client READs and WRITEs operands of 16 bytes which the
+ * server's processor changes all the time.  Each is a number and its complement, and
+ * both sides find no other value.  -M whole: extended atomics beside, if the device
+ * has such; others: the client's queue pair has none.
  */
 #include <infiniband/arch.h>
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "vt.h"
@@ -18,6 +25,8 @@
 #define ADD   IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD
 #define WORDS 16u
 #define DEPTH 8u
+#define PAIRS 512u /* -M whole: operands, the server's whole memory */
+#define BYTES (PAIRS * 16)
 
 struct side {
 	struct rdma_cm_id *id;
@@ -25,7 +34,9 @@ struct side {
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
-	uint64_t sizes; /* bits with the value of their bytes */
+	bool private;
+	struct ibv_qp *marker; /* need_whole() */
+	uint64_t sizes;	       /* bits with the value of their bytes */
 	uint64_t *mem;
 };
 
@@ -40,7 +51,51 @@ struct operands {
 	uint64_t value[2], compare[2], mask[2], compare_mask[2];
 };
 
-static void resources(struct side *s)
+/*
+ * Operands of 16 bytes are moved whole once the process has a queue pair for such
+ * atomics.  iWARP has none, so it has one of another device.
+ */
+static void need_whole(struct side *s)
+{
+	struct ibv_exp_qp_init_attr init = {
+		.cap = { 1, 1, 1, 1, 0 },
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD |
+			     IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG,
+		.max_atomic_arg = 16,
+	};
+	int n;
+	struct ibv_device **list = ibv_get_device_list(&n);
+
+	VT_TRUE(list != NULL);
+	for (int i = 0; i < n && !s->marker; i++) {
+		struct ibv_context *ctx = ibv_open_device(list[i]);
+
+		VT_TRUE(ctx != NULL);
+		init.pd = ibv_alloc_pd(ctx);
+		init.send_cq = init.recv_cq =
+			ibv_create_cq(ctx, 2, NULL, NULL, 0);
+		s->marker = ibv_exp_create_qp(ctx, &init);
+	}
+	ibv_free_device_list(list);
+	if (!s->marker)
+		vt_skip("no device has atomics of 16 bytes");
+}
+
+/* A file, which another process of the host can map; -F: private memory. */
+static uint64_t *memory(bool private)
+{
+	int fd = private ? -1 : memfd_create("operands", MFD_CLOEXEC);
+	int flags = private ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+	void *mem;
+
+	VT_TRUE(private || (fd >= 0 && ftruncate(fd, 2 * BYTES) == 0));
+	mem = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, flags, fd, 0);
+	VT_TRUE(mem != MAP_FAILED);
+	return mem; /* the descriptor stays, for urnic to find */
+}
+
+static void resources(struct side *s, bool extended)
 {
 	struct ibv_exp_device_attr dev = {
 		.comp_mask = IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS |
@@ -65,7 +120,7 @@ static void resources(struct side *s)
 	init.pd = s->pd;
 	init.send_cq = init.recv_cq = s->cq;
 	for (uint32_t len = 4; len <= 64; len *= 2)
-		if (s->sizes & len)
+		if ((s->sizes & len) && extended)
 			init.max_atomic_arg = len;
 	s->qp = ibv_exp_create_qp(s->id->verbs, &init);
 	VT_TRUE(s->qp);
@@ -73,13 +128,87 @@ static void resources(struct side *s)
 	VT_TRUE(rdma_init_qp_attr(s->id, &attr, &mask) == 0);
 	attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
 	VT_TRUE(ibv_modify_qp(s->qp, &attr, mask) == 0);
-	s->mem = aligned_alloc(4096, 4096);
-	VT_TRUE(s->mem);
-	memset(s->mem, 0, 4096);
-	s->mr = ibv_reg_mr(s->pd, s->mem, 4096,
+	s->mem = memory(s->private);
+	s->mr = ibv_reg_mr(s->pd, s->mem, 2 * BYTES,
 			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+				   IBV_ACCESS_REMOTE_WRITE |
 				   IBV_ACCESS_REMOTE_ATOMIC);
 	VT_TRUE(s->mr);
+}
+
+/* --- the server of -M whole --- */
+
+__extension__ typedef unsigned __int128 pair16;
+
+struct changer {
+	pthread_t thread;
+	_Atomic bool end;
+	uint64_t *mem;
+};
+
+static bool is_whole(const uint64_t p[2])
+{
+	return p[0] == ~p[1];
+}
+
+/* The former value.  clang has no builtin without an option for all of the file. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): written by assembly */
+static pair16 swap16(pair16 *at, pair16 seen, pair16 to)
+{
+#if defined(__x86_64__)
+	uint64_t low = (uint64_t)seen, high = (uint64_t)(seen >> 64);
+
+	__asm__ volatile("lock cmpxchg16b %2"
+			 : "+a"(low), "+d"(high), "+m"(*at)
+			 : "b"((uint64_t)to), "c"((uint64_t)(to >> 64))
+			 : "memory", "cc");
+	return (pair16)high << 64 | low;
+#else
+	return __sync_val_compare_and_swap(at, seen, to);
+#endif
+}
+
+/* The first operand every second time: the client's short messages have it. */
+static void *change(void *arg)
+{
+	struct changer *c = arg;
+	uint64_t last[PAIRS][2], n = 0;
+
+	memcpy(last, c->mem, sizeof(last));
+	while (!c->end) {
+		uint32_t i = ++n & 1 ? 0 : (n >> 1) % PAIRS;
+		const uint64_t next[2] = { n, ~n };
+		pair16 seen, to, was;
+
+		memcpy(&seen, last[i], 16);
+		memcpy(&to, next, 16);
+		was = swap16((pair16 *)(void *)(c->mem + 2 * i), seen, to);
+		memcpy(last[i], was == seen ? next : (uint64_t *)(void *)&was,
+		       16);
+		if (!is_whole(last[i]))
+			VT_FAIL("operand %u is %lx, %lx", i, last[i][0],
+				last[i][1]);
+	}
+	return NULL;
+}
+
+static struct changer *changer_start(struct side *s)
+{
+	struct changer *c = calloc(1, sizeof(*c));
+
+	VT_TRUE(c);
+	for (uint32_t i = 0; i < PAIRS; i++)
+		s->mem[2 * i + 1] = ~s->mem[2 * i];
+	c->mem = s->mem;
+	VT_TRUE(pthread_create(&c->thread, NULL, change, c) == 0);
+	return c;
+}
+
+static void changer_stop(struct changer *c)
+{
+	c->end = true;
+	pthread_join(c->thread, NULL);
+	free(c);
 }
 
 static struct rdma_conn_param param(void)
@@ -90,8 +219,9 @@ static struct rdma_conn_param param(void)
 					 .rnr_retry_count = 7 };
 }
 
-static void serve(struct side *s, int fd)
+static void serve(struct side *s, int fd, bool whole)
 {
+	struct changer *run = NULL;
 	struct rdma_conn_param p = param();
 	struct sockaddr_in any = { .sin_family = AF_INET };
 	struct target mine = { 0 }, none;
@@ -103,16 +233,23 @@ static void serve(struct side *s, int fd)
 	mine.port = ntohs(rdma_get_src_port(listener));
 	vt_swap(fd, &mine, &none, sizeof(mine));
 	VT_TRUE(rdma_get_request(listener, &s->id) == 0);
-	resources(s);
+	resources(s, true);
+	if (whole) {
+		need_whole(s);
+		run = changer_start(s);
+	}
 	VT_TRUE(rdma_accept(s->id, &p) == 0);
 	mine.addr = (uintptr_t)s->mem;
 	mine.rkey = s->mr->rkey;
 	vt_swap(fd, &mine, &none, sizeof(mine));
 	vt_barrier(fd);
+	if (whole)
+		changer_stop(run);
 	rdma_destroy_id(listener);
 }
 
-static struct target reach(struct side *s, const char *host, int fd)
+static struct target reach(struct side *s, const char *host, int fd,
+			   bool extended)
 {
 	struct rdma_addrinfo hints = { .ai_port_space = RDMA_PS_TCP }, *res;
 	struct rdma_conn_param p = param();
@@ -124,7 +261,7 @@ static struct target reach(struct side *s, const char *host, int fd)
 	VT_TRUE(rdma_getaddrinfo(host, port, &hints, &res) == 0);
 	VT_TRUE(rdma_create_ep(&s->id, res, NULL, NULL) == 0);
 	rdma_freeaddrinfo(res);
-	resources(s);
+	resources(s, extended);
 	VT_TRUE(rdma_connect(s->id, &p) == 0);
 	vt_swap(fd, &none, &theirs, sizeof(none));
 	return theirs;
@@ -276,6 +413,68 @@ static void batch(struct side *s, const struct target *t, uint8_t *mem)
 	}
 }
 
+/* --- the client of -M whole --- */
+
+/* Pairs beyond BYTES are what is written, those before it what was read. */
+static void post_plain(struct side *s, const struct target *t, bool read,
+		       uint32_t len)
+{
+	struct ibv_sge sge = { (uintptr_t)s->mem + (read ? 0 : BYTES), len,
+			       s->mr->lkey };
+	struct ibv_exp_send_wr wr = { .sg_list = &sge,
+				      .num_sge = 1,
+				      .exp_opcode =
+					      read ? IBV_EXP_WR_RDMA_READ
+						   : IBV_EXP_WR_RDMA_WRITE,
+				      .exp_send_flags = IBV_EXP_SEND_SIGNALED },
+			       *bad;
+
+	wr.wr.rdma.remote_addr = t->addr;
+	wr.wr.rdma.rkey = t->rkey;
+	VT_TRUE(ibv_exp_post_send(s->qp, &wr, &bad) == 0);
+}
+
+static void post_swap(struct side *s, const struct target *t, uint64_t n)
+{
+	const struct operands o = { .value = { n, ~n }, .mask = { -1, -1 } };
+
+	post(s, t, 0, true, 16, 0, &o);
+}
+
+static void expect_whole(struct side *s, const char *by, uint32_t len)
+{
+	struct ibv_exp_wc wc = poll_one(s);
+
+	if (wc.status)
+		VT_FAIL("%s: status %d", by, wc.status);
+	for (uint32_t i = 0; i < len / 16; i++)
+		if (!is_whole(s->mem + 2 * i))
+			VT_FAIL("%s of %u: operand %u is %lx, %lx", by, len, i,
+				s->mem[2 * i], s->mem[2 * i + 1]);
+}
+
+static void whole_round(struct side *s, const struct target *t, uint64_t n,
+			bool swaps)
+{
+	static const uint32_t lens[] = { 16, 16, 16, 64, BYTES };
+	uint64_t *out = s->mem + BYTES / 8;
+
+	for (uint32_t i = 0; i < PAIRS; i++) {
+		out[2 * i] = n * PAIRS + i;
+		out[2 * i + 1] = ~out[2 * i];
+	}
+	for (uint32_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		post_plain(s, t, true, lens[i]);
+		expect_whole(s, "READ", lens[i]);
+		post_plain(s, t, false, lens[i]);
+		expect_whole(s, "WRITE", 0);
+		if (!swaps)
+			continue;
+		post_swap(s, t, n);
+		expect_whole(s, "swap", 16);
+	}
+}
+
 /* A request that the server refuses: the status, and the end of the connection. */
 static void refused(struct side *s, struct target t, const char *mode)
 {
@@ -300,7 +499,7 @@ static void close_side(struct side *s)
 	VT_TRUE(ibv_destroy_cq(s->cq) == 0);
 	VT_TRUE(ibv_dealloc_pd(s->pd) == 0);
 	rdma_destroy_id(s->id);
-	free(s->mem);
+	munmap(s->mem, (size_t)2 * BYTES);
 }
 
 int main(int argc, char **argv)
@@ -308,25 +507,32 @@ int main(int argc, char **argv)
 	struct vt_args args = { .port = 18604, .gid_index = -1, .n = 200 };
 	struct side s = { 0 };
 	uint64_t mem[WORDS] = { 0 }, theirs[WORDS];
+	bool whole, others;
 	struct target t;
 	int fd;
 
 	vt_args(&args, argc, argv);
 	srandom(23);
+	s.private = args.full;
+	others = args.mode && !strcmp(args.mode, "others");
+	whole = others || (args.mode && !strcmp(args.mode, "whole"));
 	fd = vt_connect(args.host, args.port);
 	if (!args.host) {
-		serve(&s, fd);
+		serve(&s, fd, whole);
 	} else {
-		t = reach(&s, args.host, fd);
+		t = reach(&s, args.host, fd, !others);
 		for (long i = 0; i < args.n && !args.mode; i++)
 			batch(&s, &t, (uint8_t *)mem);
-		if (args.mode)
+		for (long i = 0; i < args.n && whole; i++)
+			whole_round(&s, &t, (uint64_t)i,
+				    !others && (s.sizes & 16));
+		if (args.mode && !whole)
 			refused(&s, t, args.mode);
 		vt_barrier(fd);
 	}
 	/* The memory itself, as its owner sees it. */
 	vt_swap(fd, args.host ? mem : s.mem, theirs, sizeof(mem));
-	if (args.host)
+	if (args.host && !whole)
 		VT_TRUE(memcmp(mem, theirs, sizeof(mem)) == 0);
 	close_side(&s);
 	close(fd);

@@ -75,6 +75,40 @@ static void copies_of_words(void **state)
 	}
 }
 
+/* Longer than its buffer, at every alignment of both sides; nothing beside. */
+static void copies_of_whole_operands(void **state)
+{
+	uint8_t src[2600], want[PAGE];
+
+	for (size_t i = 0; i < sizeof(src); i++)
+		src[i] = (uint8_t)(i * 7 + i / 256);
+	for (size_t i = 0; i < 256; i++) {
+		size_t from = i / 16, to = 16 + i % 16;
+
+		for (size_t len = i % 8; len < 2500; len += 1 + len / 2) {
+			memset(want, 0x5a, sizeof(want));
+			memset(pages, 0x5a, sizeof(want));
+			memcpy(want + to, src + from, len);
+			assert_int_equal(ur_guard_copy_whole(pages + to,
+							     src + from, len),
+					 0);
+			assert_memory_equal(pages, want, sizeof(want));
+		}
+	}
+	assert_int_equal(ur_guard_copy_whole(src, pages + 2 * PAGE - 90, 100),
+			 -EFAULT);
+	assert_int_equal(ur_guard_copy_whole(pages + PAGE - 90, src, 100),
+			 -EFAULT);
+}
+
+/* The tests after it are repeated with that. */
+static void all_copies_are_whole(void **state)
+{
+	assert_false(ur_guard_is_whole());
+	ur_guard_set_whole();
+	assert_true(ur_guard_is_whole());
+}
+
 /* Each of its accesses may be the one that faults. */
 static void words_fault(void **state)
 {
@@ -254,6 +288,8 @@ static void nested_by_a_signal(void **state)
 
 GUARDED(copies_of_every_length)
 GUARDED(copies_of_words)
+GUARDED(copies_of_whole_operands)
+GUARDED(all_copies_are_whole)
 GUARDED(words_fault)
 GUARDED(copy_faults)
 GUARDED(registers_survive)
@@ -270,6 +306,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(copies_of_every_length),
 		TEST(copies_of_words),
+		TEST(copies_of_whole_operands),
 		TEST(words_fault),
 		TEST(copy_faults),
 		TEST(registers_survive),
@@ -278,6 +315,11 @@ int main(void)
 		TEST(atomics),
 		TEST(threads_fault_each_for_itself),
 		TEST(nested_by_a_signal),
+		TEST(all_copies_are_whole),
+		TEST(copies_of_every_length),
+		TEST(copies_of_words),
+		TEST(words_fault),
+		TEST(copy_faults),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -225,7 +225,7 @@ static void the_end_of_a_write_is_last(void **state)
 	offer(p, key, 10 * PIECE, true);
 	assert_int_equal(gets, 2);
 	assert_int_equal(pair_counters(p, 1)->shm_pulled, 0);
-	check_most(p, 10, 8);
+	check_most(p, 10, 16);
 	assert_int_equal(ur_mr_destroy(&p->host.mrs, key), 0);
 }
 
