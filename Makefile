@@ -153,6 +153,8 @@ test-on:
 RELEASES ?= 12 13
 PACKAGES ?= all
 test-deb:
+	@[ $(PACKAGES) != all ] || scripts/deps container || \
+		echo "test-deb: containers need what is missing"
 	@FROM='$(FROM)' tests/packages/run $(PACKAGES) $(RELEASES)
 
 # An image of the packages, the files for Kubernetes and CI, in rootless podman
