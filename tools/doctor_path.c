@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The path MTU, and loss and speed of long packets, by ICMP echo, which the host's
- * kernel answers, from a socket that needs no rights (icmp(7), ping_group_range).
- * RoCE's own packets of that size need a queue pair at the other side.
+ * kernel answers, from a socket that needs no rights (icmp(7), ping_group_range), or
+ * from a raw one, which needs CAP_NET_RAW. RoCE's own packets of that size need a
+ * queue pair at the other side.
  */
 #include <errno.h>
 #include <netinet/icmp6.h>
@@ -34,6 +35,7 @@
 struct path {
 	int fd;
 	bool v4;
+	bool raw;
 	uint16_t seq;
 	uint8_t packet[IP_MAX];
 };
@@ -42,21 +44,33 @@ struct path {
 struct echo {
 	uint8_t type;
 	uint8_t code;
-	uint16_t checksum; /* the kernel's, as the ID */
-	uint16_t id;
+	uint16_t checksum; /* the kernel's, but for a raw socket of IPv4 */
+	uint16_t id;	   /* the kernel's, but for a raw socket */
 	uint16_t seq_be;
 };
 
+static int icmp_socket(const struct path *p, int type)
+{
+	int fd = socket(p->v4 ? AF_INET : AF_INET6,
+			type | SOCK_CLOEXEC | SOCK_NONBLOCK,
+			p->v4 ? IPPROTO_ICMP : (int)IPPROTO_ICMPV6);
+
+	return fd < 0 ? -errno : fd;
+}
+
 static int open_path(struct path *p, const struct ur_doctor_host *h)
 {
-	int err;
+	int err, fd;
 
 	p->v4 = ur_addr_is_v4(h->dst);
-	p->fd = socket(p->v4 ? AF_INET : AF_INET6,
-		       SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
-		       p->v4 ? IPPROTO_ICMP : (int)IPPROTO_ICMPV6);
+	p->fd = icmp_socket(p, SOCK_DGRAM);
+	/* A new network namespace lets no group have the first. */
+	if (p->fd == -EACCES && (fd = icmp_socket(p, SOCK_RAW)) >= 0) {
+		p->fd = fd;
+		p->raw = true;
+	}
 	if (p->fd < 0)
-		return -errno;
+		return p->fd;
 	if (p->v4)
 		err = ur_sockopt_set(p->fd, IPPROTO_IP, IP_MTU_DISCOVER,
 				     IP_PMTUDISC_PROBE);
@@ -72,6 +86,33 @@ static int open_path(struct path *p, const struct ur_doctor_host *h)
 	return err;
 }
 
+static uint16_t own_id(void)
+{
+	return htons((uint16_t)getpid());
+}
+
+/*
+ * Receive an answer: its length from the echo's header on, -errno, or 0 if it is
+ * another message, which a raw socket gets too. IPv4 puts its header before that.
+ */
+static ssize_t receive(struct path *p, struct echo *e)
+{
+	ssize_t n = recv(p->fd, p->packet, sizeof(p->packet), 0);
+	size_t at = 0;
+
+	if (n < 0)
+		return -errno;
+	if (p->raw && p->v4 && n > 0)
+		at = 4 * (size_t)(p->packet[0] & 0xf);
+	if ((size_t)n < at + sizeof(*e))
+		return 0;
+	memcpy(e, p->packet + at, sizeof(*e));
+	if (p->raw && (e->id != own_id() ||
+		       e->type != (p->v4 ? ICMP_ECHOREPLY : ICMP6_ECHO_REPLY)))
+		return 0;
+	return n - (ssize_t)at;
+}
+
 /* Wait for the answer to the last echo, of len bytes from its header on. */
 static bool answered(struct path *p, size_t len)
 {
@@ -84,13 +125,10 @@ static bool answered(struct path *p, size_t len)
 
 		if (poll(&f, 1, (int)((end - now) / 1000000u) + 1) <= 0)
 			continue;
-		n = recv(p->fd, p->packet, sizeof(p->packet), 0);
-		if (n < 0 && errno != EAGAIN && errno != EINTR)
+		n = receive(p, &e);
+		if (n < 0 && n != -EAGAIN && n != -EINTR)
 			return false; /* EMSGSIZE: a router has reported it */
-		if (n < (ssize_t)sizeof(e))
-			continue;
-		memcpy(&e, p->packet, sizeof(e));
-		if (ntohs(e.seq_be) == p->seq && (size_t)n == len)
+		if (n == (ssize_t)len && ntohs(e.seq_be) == p->seq)
 			return true;
 	}
 	return false;
@@ -102,12 +140,25 @@ static size_t echo_bytes(const struct path *p, uint32_t size)
 	return size - (p->v4 ? 20u : 40u);
 }
 
+/* RFC 1071, of an echo whose other bytes are 0. */
+static uint16_t checksum(const struct echo *e)
+{
+	uint32_t sum = (uint32_t)ntohs(e->id) + ntohs(e->seq_be) +
+		       ((uint32_t)e->type << 8 | e->code);
+
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum += sum >> 16;
+	return htons((uint16_t)(~sum & 0xffff));
+}
+
 static bool send_echo(struct path *p, uint32_t size)
 {
 	size_t len = echo_bytes(p, size);
 	struct echo e = { .type = p->v4 ? ICMP_ECHO : ICMP6_ECHO_REQUEST,
+			  .id = own_id(),
 			  .seq_be = htons(++p->seq) };
 
+	e.checksum = checksum(&e);
 	memset(p->packet, 0, len);
 	memcpy(p->packet, &e, sizeof(e));
 	return send(p->fd, p->packet, len, 0) == (ssize_t)len;
@@ -150,10 +201,8 @@ static unsigned int gather(struct path *p, uint16_t seq, unsigned int n,
 		uint16_t i;
 
 		if (poll(&f, 1, (int)(ECHO_WAIT_NS / 1000000u)) <= 0 ||
-		    recv(p->fd, p->packet, sizeof(p->packet), 0) !=
-			    (ssize_t)len)
+		    receive(p, &e) != (ssize_t)len)
 			continue;
-		memcpy(&e, p->packet, sizeof(e));
 		i = (uint16_t)(ntohs(e.seq_be) - seq - 1);
 		if (i >= n || (seen & 1u << i))
 			continue;
