@@ -302,6 +302,27 @@ static bool copy(struct ur_trace_source *x, uint32_t first, uint32_t n)
 	return true;
 }
 
+static void expand(struct ur_trace_rec *r)
+{
+	struct ur_trace_brief b;
+
+	memcpy(&b, r, sizeof(b));
+	*r = (struct ur_trace_rec){
+		.ns = b.ns,
+		.kind = b.kind & 1 << 6 ? UR_TRACE_DONE : UR_TRACE_POST,
+		.units = b.units,
+		.context = b.qp & UINT8_MAX,
+		.wr_qpn = b.qp >> 8,
+		.wr_id = b.wr_id,
+		.wr_bytes = b.bytes,
+		.seq = b.seq,
+		.opcode = b.opcode,
+		.flags = b.kind & 0xf,
+		.queue = b.kind >> 4 & 3,
+		.status = b.status,
+	};
+}
+
 /* A copy of the oldest record; the writer's memory is not trusted. */
 static bool peek(struct ur_trace_source *x)
 {
@@ -312,7 +333,11 @@ static bool peek(struct ur_trace_source *x)
 		return false;
 	if (head - x->tail <= UR_TRACE_UNITS && copy(x, 0, 1))
 		units = x->item.rec.units;
-	if (units && units <= head - x->at &&
+	if (units == 1 && x->item.rec.kind & UR_TRACE_BRIEF) {
+		expand(&x->item.rec);
+		return true;
+	}
+	if (units >= UR_TRACE_REC && units <= head - x->at &&
 	    (size_t)units * UR_TRACE_UNIT <= sizeof(x->item) &&
 	    copy(x, 1, units))
 		return true;

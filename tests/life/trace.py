@@ -221,7 +221,7 @@ def while_running(p, met):
 
 
 # KiB of a ring that records of requests may fill (tools/tracer/ring.h).
-DATA_KIB = ((1 << 18) - 4096) * 64 // 1024
+DATA_KIB = ((1 << 18) - 8192) * 32 // 1024
 
 
 def waits_for_room(pid):

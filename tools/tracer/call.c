@@ -22,15 +22,15 @@ void tr_enter(struct tr_call *c, enum ur_trace_call call, unsigned int class)
 static void put(struct tr_call *c, enum ur_trace_kind kind)
 {
 	c->rec.kind = (uint8_t)kind;
-	c->rec.units =
-		(uint8_t)(1 + (c->rec.len + UR_TRACE_UNIT - 1) / UR_TRACE_UNIT);
+	c->rec.units = (uint8_t)(UR_TRACE_REC + (c->rec.len + UR_TRACE_UNIT -
+						 1) / UR_TRACE_UNIT);
 	tr_put(c->t, &c->rec, false);
 }
 
 void tr_start(struct tr_call *c, bool blocks)
 {
 	if (c->on) {
-		c->from_ns = c->rec.ns = ur_clock_ns();
+		c->from_ns = c->rec.ns = tr_clock(c->t);
 		tr_empty_end(c->t, c->from_ns);
 		if (blocks)
 			put(c, UR_TRACE_ENTER);
@@ -43,7 +43,7 @@ void tr_stop(struct tr_call *c)
 	c->saved_errno = errno;
 	if (!c->on)
 		return;
-	c->rec.ns = ur_clock_ns();
+	c->rec.ns = tr_clock(c->t);
 	c->rec.dur_ns = c->rec.ns - c->from_ns;
 }
 

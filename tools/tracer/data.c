@@ -45,7 +45,7 @@ void tr_data(struct tr_thread *t, enum ur_trace_call call, uint64_t from_ns,
 {
 	struct ur_trace_rec r = { .ns = to_ns,
 				  .kind = UR_TRACE_DATA,
-				  .units = 1,
+				  .units = UR_TRACE_REC,
 				  .call = (uint16_t)call,
 				  .count = about->count,
 				  .result = result,
@@ -70,10 +70,10 @@ void tr_empty(struct tr_thread *t, const struct ibv_cq *cq)
 	if (!(tr_classes & UR_TRACE_data) || t->depth)
 		return;
 	if (t->empty.count && t->empty.addr != id)
-		tr_empty_end(t, ur_clock_ns());
+		tr_empty_end(t, tr_clock(t));
 	if (!t->empty.count++) {
 		t->empty.addr = id;
-		t->empty.wr_id = ur_clock_ns();
+		t->empty.wr_id = tr_clock(t);
 	}
 }
 
@@ -82,7 +82,7 @@ void tr_empty_end(struct tr_thread *t, uint64_t end_ns)
 	if (!t->empty.count)
 		return;
 	t->empty.kind = UR_TRACE_EMPTY;
-	t->empty.units = 1;
+	t->empty.units = UR_TRACE_REC;
 	t->empty.call = UR_TRACE_CALL_ibv_poll_cq;
 	t->empty.ns = end_ns;
 	tr_put(t, &t->empty, true);
@@ -142,7 +142,6 @@ static bool is_sampled(struct tr_qp *q, struct ur_trace_rec *r)
 bool tr_post(struct tr_thread *t, struct tr_qp *q, struct ur_trace_rec *r)
 {
 	r->kind = UR_TRACE_POST;
-	r->units = 1;
 	r->seq = 0;
 	if (q && q->all_signaled)
 		r->flags &= (uint8_t)~UR_TRACE_UNSIGNALED;
@@ -153,8 +152,8 @@ bool tr_post(struct tr_thread *t, struct tr_qp *q, struct ur_trace_rec *r)
 	if (tr_sample != 1 && (r->queue == UR_TRACE_SRQ || !is_sampled(q, r)))
 		return false;
 	if (!r->ns)
-		r->ns = ur_clock_ns();
-	tr_put(t, r, true);
+		r->ns = tr_clock(t);
+	tr_put_wr(t, r);
 	return true;
 }
 
@@ -172,7 +171,6 @@ void tr_done(struct tr_thread *t, struct ur_trace_rec *r)
 	struct tr_qp *q = tr_qp_find(r->context, r->wr_qpn);
 
 	r->kind = UR_TRACE_DONE;
-	r->units = 1;
 	r->queue = r->opcode & IBV_WC_RECV ? UR_TRACE_RQ : UR_TRACE_SQ;
 	r->seq = 0;
 	r->flags = tr_sample != 1 ? UR_TRACE_SAMPLED : 0;
@@ -184,8 +182,8 @@ void tr_done(struct tr_thread *t, struct ur_trace_rec *r)
 	if (tr_sample != 1 && !is_sample_done(q, r) && !r->status)
 		return;
 	if (!r->ns)
-		r->ns = ur_clock_ns();
-	tr_put(t, r, true);
+		r->ns = tr_clock(t);
+	tr_put_wr(t, r);
 }
 
 /* --- wrappers --- */
@@ -212,20 +210,24 @@ static void from_send(struct ur_trace_rec *r, const struct ibv_send_wr *wr)
 				      : UR_TRACE_UNSIGNALED) |
 			     (wr->send_flags & IBV_SEND_INLINE ? UR_TRACE_INLINE
 							       : 0));
-	r->imm_be = wr->imm_data;
-	/* Other members of the unions are as long. */
-	r->addr = wr->wr.rdma.remote_addr;
-	r->key = wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-				 wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD
-			 ? wr->wr.atomic.rkey
-			 : wr->wr.rdma.rkey;
+}
+
+/* Counts the requests of a call, and keeps what tr_data() says of the first. */
+static void count(struct ur_trace_rec *first, const struct ur_trace_rec *r)
+{
+	if (first->count++)
+		return;
+	first->wr_id = r->wr_id;
+	first->wr_qpn = r->wr_qpn;
+	first->wr_bytes = r->wr_bytes;
+	first->opcode = r->opcode;
 }
 
 static void cancel(struct tr_thread *t, struct ur_trace_rec *r, uint32_t n)
 {
-	r->ns = ur_clock_ns();
+	r->ns = tr_clock(t);
 	r->kind = UR_TRACE_CANCEL;
-	r->units = 1;
+	r->units = UR_TRACE_REC;
 	r->count = n;
 	if (n && (tr_classes & UR_TRACE_wr))
 		tr_put(t, r, true);
@@ -268,10 +270,10 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 {
 	struct tr_thread *t = tr_self();
 	bool call = tr_wants_call(t);
-	struct ur_trace_rec r = { .ns = tr_now(),
+	struct ur_trace_rec r = { .ns = tr_now(t),
 				  .context = tr_context_id(qp->context),
 				  .wr_qpn = qp->qp_num },
-			    first = r;
+			    first = { .ns = r.ns };
 	struct tr_qp *q = tr_qp_find(r.context, r.wr_qpn);
 	uint32_t recorded = 0;
 	int rc;
@@ -279,11 +281,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 	tr_empty_end(t, r.ns);
 	for (const struct ibv_send_wr *w = wr; w; w = w->next) {
 		from_send(&r, w);
-		if (!first.count++) {
-			r.count = 0;
-			first = r;
-			first.count = 1;
-		}
+		count(&first, &r);
 		recorded += tr_post(t, q, &r);
 	}
 	rc = real.post_send(qp, wr, bad_wr);
@@ -293,7 +291,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		cancel(t, &r, n < recorded ? n : recorded);
 	}
 	if (call)
-		tr_data(t, UR_TRACE_CALL_ibv_post_send, first.ns, ur_clock_ns(),
+		tr_data(t, UR_TRACE_CALL_ibv_post_send, first.ns, tr_clock(t),
 			rc, &first);
 	return rc;
 }
@@ -307,10 +305,7 @@ static void post_recvs(struct tr_thread *t, struct tr_qp *q,
 	for (; wr; wr = wr->next) {
 		r->wr_id = wr->wr_id;
 		r->wr_bytes = bytes_of(wr->sg_list, wr->num_sge);
-		if (!first->count++) {
-			first->wr_id = r->wr_id;
-			first->wr_bytes = r->wr_bytes;
-		}
+		count(first, r);
 		*recorded += tr_post(t, q, r);
 	}
 }
@@ -320,11 +315,11 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 {
 	struct tr_thread *t = tr_self();
 	bool call = tr_wants_call(t);
-	struct ur_trace_rec r = { .ns = tr_now(),
+	struct ur_trace_rec r = { .ns = tr_now(t),
 				  .context = tr_context_id(qp->context),
 				  .wr_qpn = qp->qp_num,
 				  .queue = UR_TRACE_RQ },
-			    first = r;
+			    first = { .ns = r.ns };
 	struct tr_qp *q;
 	uint32_t recorded;
 	int rc;
@@ -338,8 +333,8 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 		cancel(t, &r, n < recorded ? n : recorded);
 	}
 	if (call)
-		tr_data(t, UR_TRACE_CALL_ibv_post_recv, r.ns, ur_clock_ns(), rc,
-			&first);
+		tr_data(t, UR_TRACE_CALL_ibv_post_recv, first.ns, tr_clock(t),
+			rc, &first);
 	return rc;
 }
 
@@ -348,11 +343,11 @@ static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
 {
 	struct tr_thread *t = tr_self();
 	bool call = tr_wants_call(t);
-	struct ur_trace_rec r = { .ns = tr_now(),
+	struct ur_trace_rec r = { .ns = tr_now(t),
 				  .context = tr_context_id(srq->context),
 				  .addr = (uint64_t)(uintptr_t)srq,
 				  .queue = UR_TRACE_SRQ },
-			    first = r;
+			    first = { .ns = r.ns };
 	uint32_t recorded;
 	int rc;
 
@@ -364,8 +359,8 @@ static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
 		cancel(t, &r, n < recorded ? n : recorded);
 	}
 	if (call)
-		tr_data(t, UR_TRACE_CALL_ibv_post_srq_recv, r.ns, ur_clock_ns(),
-			rc, &first);
+		tr_data(t, UR_TRACE_CALL_ibv_post_srq_recv, first.ns,
+			tr_clock(t), rc, &first);
 	return rc;
 }
 
@@ -374,8 +369,6 @@ static void from_wc(struct ur_trace_rec *r, const struct ibv_wc *wc)
 	r->wr_id = wc->wr_id;
 	r->wr_qpn = wc->qp_num;
 	r->wr_bytes = wc->byte_len;
-	r->key = wc->src_qp;
-	r->imm_be = wc->imm_data;
 	r->opcode = (uint8_t)wc->opcode;
 	r->status = (uint8_t)wc->status;
 	r->vendor = wc->vendor_err;
@@ -384,7 +377,7 @@ static void from_wc(struct ur_trace_rec *r, const struct ibv_wc *wc)
 static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
 	struct tr_thread *t = tr_self();
-	uint64_t from = tr_classes & UR_TRACE_data ? ur_clock_ns() : 0;
+	uint64_t from = tr_classes & UR_TRACE_data ? tr_clock(t) : 0;
 	int got = real.poll_cq(cq, n, wc);
 	struct ur_trace_rec r = { .context = tr_context_id(cq->context) };
 
@@ -392,7 +385,7 @@ static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 		tr_empty(t, cq);
 		return got;
 	}
-	r.ns = tr_now();
+	r.ns = tr_now(t);
 	tr_empty_end(t, from ? from : r.ns);
 	for (int i = 0; i < got; i++) {
 		from_wc(&r, &wc[i]);
@@ -414,7 +407,7 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
 	struct tr_thread *t = tr_self();
 	bool call = tr_wants_call(t);
-	uint64_t from = tr_now();
+	uint64_t from = tr_now(t);
 	const struct ur_trace_rec about = { .wr_id = (uint64_t)(uintptr_t)cq,
 					    .count = solicited_only != 0 };
 	int rc;
@@ -422,7 +415,7 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	tr_empty_end(t, from);
 	rc = real.req_notify_cq(cq, solicited_only);
 	if (call)
-		tr_data(t, UR_TRACE_CALL_ibv_req_notify_cq, from, ur_clock_ns(),
+		tr_data(t, UR_TRACE_CALL_ibv_req_notify_cq, from, tr_clock(t),
 			rc, &about);
 	return rc;
 }

@@ -21,18 +21,16 @@ static struct tr_qp *state(const struct ibv_qp_ex *qp)
 /* Records the request that was begun last. */
 static void finish(struct tr_thread *t)
 {
-	struct tr_qp *q;
+	struct tr_qp *q = t->built_qp;
 
 	if (!t->built.kind)
 		return;
-	q = tr_qp_find(t->built.context, t->built.wr_qpn);
 	if (tr_post(t, q, &t->built) && q)
-		atomic_fetch_add_explicit(&q->batch, 1, memory_order_relaxed);
+		q->batch++;
 	t->built.kind = 0;
 }
 
-static struct ur_trace_rec *begin(const struct ibv_qp_ex *qp,
-				  enum ibv_wr_opcode opcode)
+static void begin(const struct ibv_qp_ex *qp, enum ibv_wr_opcode opcode)
 {
 	struct tr_thread *t = tr_self();
 
@@ -47,17 +45,7 @@ static struct ur_trace_rec *begin(const struct ibv_qp_ex *qp,
 		.flags = qp->wr_flags & IBV_SEND_SIGNALED ? 0
 							  : UR_TRACE_UNSIGNALED,
 	};
-	return &t->built;
-}
-
-static void begin_to(const struct ibv_qp_ex *qp, enum ibv_wr_opcode opcode,
-		     uint32_t rkey, uint64_t addr, __be32 imm)
-{
-	struct ur_trace_rec *r = begin(qp, opcode);
-
-	r->key = rkey;
-	r->addr = addr;
-	r->imm_be = imm;
+	t->built_qp = tr_qp_find(t->built.context, t->built.wr_qpn);
 }
 
 static void add_bytes(size_t n, bool is_inline)
@@ -71,20 +59,20 @@ static void add_bytes(size_t n, bool is_inline)
 
 static void wr_rdma_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr)
 {
-	begin_to(qp, IBV_WR_RDMA_WRITE, rkey, addr, 0);
+	begin(qp, IBV_WR_RDMA_WRITE);
 	real.wr_rdma_write(qp, rkey, addr);
 }
 
 static void wr_rdma_write_imm(struct ibv_qp_ex *qp, uint32_t rkey,
 			      uint64_t addr, __be32 imm)
 {
-	begin_to(qp, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, addr, imm);
+	begin(qp, IBV_WR_RDMA_WRITE_WITH_IMM);
 	real.wr_rdma_write_imm(qp, rkey, addr, imm);
 }
 
 static void wr_rdma_read(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr)
 {
-	begin_to(qp, IBV_WR_RDMA_READ, rkey, addr, 0);
+	begin(qp, IBV_WR_RDMA_READ);
 	real.wr_rdma_read(qp, rkey, addr);
 }
 
@@ -96,26 +84,26 @@ static void wr_send(struct ibv_qp_ex *qp)
 
 static void wr_send_imm(struct ibv_qp_ex *qp, __be32 imm)
 {
-	begin_to(qp, IBV_WR_SEND_WITH_IMM, 0, 0, imm);
+	begin(qp, IBV_WR_SEND_WITH_IMM);
 	real.wr_send_imm(qp, imm);
 }
 
 static void wr_send_inv(struct ibv_qp_ex *qp, uint32_t rkey)
 {
-	begin_to(qp, IBV_WR_SEND_WITH_INV, 0, 0, rkey);
+	begin(qp, IBV_WR_SEND_WITH_INV);
 	real.wr_send_inv(qp, rkey);
 }
 
 static void wr_local_inv(struct ibv_qp_ex *qp, uint32_t rkey)
 {
-	begin_to(qp, IBV_WR_LOCAL_INV, rkey, 0, 0);
+	begin(qp, IBV_WR_LOCAL_INV);
 	real.wr_local_inv(qp, rkey);
 }
 
 static void wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey,
 		       const struct ibv_mw_bind_info *info)
 {
-	begin_to(qp, IBV_WR_BIND_MW, rkey, 0, 0);
+	begin(qp, IBV_WR_BIND_MW);
 	real.wr_bind_mw(qp, mw, rkey, info);
 }
 
@@ -129,21 +117,21 @@ static void wr_send_tso(struct ibv_qp_ex *qp, void *hdr, uint16_t hdr_sz,
 static void wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey,
 			      uint64_t addr, uint64_t compare, uint64_t swap)
 {
-	begin_to(qp, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, addr, 0);
+	begin(qp, IBV_WR_ATOMIC_CMP_AND_SWP);
 	real.wr_atomic_cmp_swp(qp, rkey, addr, compare, swap);
 }
 
 static void wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey,
 				uint64_t addr, uint64_t by)
 {
-	begin_to(qp, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, addr, 0);
+	begin(qp, IBV_WR_ATOMIC_FETCH_AND_ADD);
 	real.wr_atomic_fetch_add(qp, rkey, addr, by);
 }
 
 static void wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr,
 			    const void *value)
 {
-	begin_to(qp, IBV_WR_ATOMIC_WRITE, rkey, addr, 0);
+	begin(qp, IBV_WR_ATOMIC_WRITE);
 	add_bytes(8, false);
 	real.wr_atomic_write(qp, rkey, addr, value);
 }
@@ -185,12 +173,12 @@ static void wr_start(struct ibv_qp_ex *qp)
 	real.wr_start(qp);
 	/* Of another queue pair. */
 	finish(t);
-	t->batch_ns = tr_now();
+	t->batch_ns = tr_now(t);
 	tr_empty_end(t, t->batch_ns);
 	q = state(qp);
 	if (!q)
 		return;
-	atomic_store_explicit(&q->batch, 0, memory_order_relaxed);
+	q->batch = 0;
 	q->was_messages =
 		atomic_load_explicit(&q->messages, memory_order_relaxed);
 	q->was_signaled =
@@ -201,14 +189,14 @@ static void wr_start(struct ibv_qp_ex *qp)
 static void cancel(struct tr_thread *t, const struct ibv_qp_ex *qp)
 {
 	struct tr_qp *q = state(qp);
-	struct ur_trace_rec r = { .ns = ur_clock_ns(),
+	struct ur_trace_rec r = { .ns = tr_clock(t),
 				  .kind = UR_TRACE_CANCEL,
-				  .units = 1,
+				  .units = UR_TRACE_REC,
 				  .context = tr_context_id(qp->qp_base.context),
 				  .wr_qpn = qp->qp_base.qp_num };
 
 	if (q) {
-		r.count = atomic_load(&q->batch);
+		r.count = q->batch;
 		atomic_store(&q->messages, q->was_messages);
 		atomic_store(&q->signaled, q->was_signaled);
 		if (r.count)
@@ -234,7 +222,7 @@ static int wr_complete(struct ibv_qp_ex *qp)
 		about.wr_qpn = qp->qp_base.qp_num;
 		about.count = 1;
 		/* 0: the trace began after wr_start. */
-		now = ur_clock_ns();
+		now = tr_clock(t);
 		tr_data(t, UR_TRACE_CALL_ibv_wr_complete,
 			t->batch_ns ? t->batch_ns : now, now, rc, &about);
 	}
@@ -304,7 +292,7 @@ static void done(struct tr_thread *t, struct ibv_cq_ex *cq)
 {
 	struct ibv_cq *base = ibv_cq_ex_to_cq(cq);
 	struct ur_trace_rec r = {
-		.ns = tr_now(),
+		.ns = tr_now(t),
 		.context = tr_context_id(base->context),
 		.wr_id = cq->wr_id,
 		.status = (uint8_t)cq->status,
@@ -333,14 +321,14 @@ static int poll(struct ibv_cq_ex *cq, int rc, uint64_t from,
 	if (tr_wants_call(t)) {
 		about.wr_id = cq->wr_id;
 		about.wr_qpn = cq->read_qp_num ? cq->read_qp_num(cq) : 0;
-		tr_data(t, call, from, ur_clock_ns(), rc, &about);
+		tr_data(t, call, from, tr_clock(t), rc, &about);
 	}
 	return rc;
 }
 
 static uint64_t poll_begins(void)
 {
-	return tr_classes & UR_TRACE_data ? ur_clock_ns() : 0;
+	return tr_classes & UR_TRACE_data ? tr_clock(tr_self()) : 0;
 }
 
 static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)

@@ -16,7 +16,19 @@ static struct tr_qp qps[QPS];
 
 uint32_t tr_context_id(const struct ibv_context *context)
 {
-	return (uint32_t)((uintptr_t)context >> 4);
+	static const struct ibv_context *_Atomic known[UINT8_MAX];
+
+	for (uint32_t i = 0; i < UINT8_MAX; i++) {
+		const struct ibv_context *is =
+			atomic_load_explicit(&known[i], memory_order_relaxed);
+
+		if (is == context ||
+		    (!is &&
+		     (atomic_compare_exchange_strong(&known[i], &is, context) ||
+		      is == context)))
+			return i + 1;
+	}
+	return (uint32_t)((uintptr_t)context >> 4) | 1u << 31;
 }
 
 struct tr_qp *tr_qp_find(uint32_t context, uint32_t qpn)
@@ -46,9 +58,9 @@ static void forget(struct tr_qp *q)
 static void put_qp(const struct ibv_qp *qp, const uint8_t *local,
 		   const uint8_t *peer)
 {
-	struct ur_trace_rec r = { .ns = ur_clock_ns(),
+	struct ur_trace_rec r = { .ns = tr_clock(tr_self()),
 				  .kind = UR_TRACE_QP,
-				  .units = 1,
+				  .units = UR_TRACE_REC,
 				  .call = (uint16_t)qp->qp_type,
 				  .count = local != NULL,
 				  .qp_context = tr_context_id(qp->context),

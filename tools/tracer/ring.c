@@ -25,8 +25,8 @@ static struct sockaddr_un tool = { .sun_family = AF_UNIX };
  * now, and which trace it is. */
 static _Atomic int link_fd = -1;
 static _Atomic uint32_t link_users;
-static _Atomic uint32_t tr_trace;
-static __thread struct tr_thread self;
+_Atomic uint32_t tr_trace;
+__thread struct tr_thread tr_thread_self;
 static pthread_key_t at_end; /* unmaps the ring of a thread that ends */
 
 /* --- the tool --- */
@@ -125,10 +125,10 @@ static void drop_ring(void *ring)
 
 	if (tr_self()->ring != h)
 		return;
-	tr_empty_end(&self, ur_clock_ns());
+	tr_empty_end(&tr_thread_self, tr_clock(&tr_thread_self));
 	/* Calls of later destructors are not recorded. */
-	self.ring = NULL;
-	self.refused = true;
+	tr_thread_self.ring = NULL;
+	tr_thread_self.refused = true;
 	atomic_store(&h->ended, 1);
 	munmap(h, UR_TRACE_FILE);
 }
@@ -136,20 +136,20 @@ static void drop_ring(void *ring)
 /* The ring is the parent's. */
 static void forget_ring(void)
 {
-	if (self.ring)
-		munmap(self.ring, UR_TRACE_FILE);
-	memset(&self, 0, sizeof(self));
+	if (tr_thread_self.ring)
+		munmap(tr_thread_self.ring, UR_TRACE_FILE);
+	memset(&tr_thread_self, 0, sizeof(tr_thread_self));
 	pthread_setspecific(at_end, NULL);
 }
 
 static void forked_child(void)
 {
-	uint32_t depth = self.depth;
+	uint32_t depth = tr_thread_self.depth;
 	int fd = atomic_load(&link_fd);
 
 	forget_ring();
-	self.trace = atomic_load(&tr_trace);
-	self.depth = depth;
+	tr_thread_self.trace = atomic_load(&tr_trace);
+	tr_thread_self.depth = depth;
 	atomic_store(&link_users, 0);
 	if (fd < 0)
 		return;
@@ -229,18 +229,15 @@ __attribute__((constructor)) static void begin(void)
 
 /* --- records --- */
 
-struct tr_thread *tr_self(void)
+void tr_renew(void)
 {
-	if (__builtin_expect(self.trace != tr_trace, 0)) {
-		uint32_t depth = self.depth;
+	uint32_t depth = tr_thread_self.depth;
 
-		if (!self.busy) {
-			forget_ring();
-			self.trace = tr_trace;
-			self.depth = depth;
-		}
-	}
-	return &self;
+	if (tr_thread_self.busy)
+		return;
+	forget_ring();
+	tr_thread_self.trace = tr_trace;
+	tr_thread_self.depth = depth;
 }
 
 static bool room(struct tr_thread *t, uint64_t head, uint32_t spare,
@@ -275,37 +272,31 @@ static bool wait_for_room(struct tr_thread *t, uint64_t head, uint32_t spare,
 	return false;
 }
 
-static void append(struct tr_thread *t, const struct ur_trace_rec *rec,
-		   bool data)
+/* The position of so many units; UINT64_MAX: there is no room for them. */
+static uint64_t claim(struct tr_thread *t, uint32_t units, bool data)
 {
 	struct ur_trace_head *h = t->ring;
 	uint64_t head = atomic_load_explicit(&h->head, memory_order_relaxed);
-	const uint8_t *from = (const uint8_t *)rec;
 	uint32_t spare = data ? UR_TRACE_SPARE : 0;
 
-	if (!room(t, head, spare, rec->units) &&
-	    !(tr_classes & UR_TRACE_BLOCK &&
-	      wait_for_room(t, head, spare, rec->units))) {
-		atomic_store_explicit(
-			&h->lost,
-			atomic_load_explicit(&h->lost, memory_order_relaxed) +
-				1,
-			memory_order_relaxed);
-		return;
-	}
-	for (uint32_t i = 0; i < rec->units; i++)
-		memcpy(t->units + ((head + i) & MASK) * UR_TRACE_UNIT,
-		       from + (size_t)i * UR_TRACE_UNIT, UR_TRACE_UNIT);
-	atomic_store_explicit(&h->head, head + rec->units,
-			      memory_order_release);
+	if (__builtin_expect(room(t, head, spare, units), 1) ||
+	    (tr_classes & UR_TRACE_BLOCK &&
+	     wait_for_room(t, head, spare, units)))
+		return head;
+	atomic_store_explicit(
+		&h->lost,
+		atomic_load_explicit(&h->lost, memory_order_relaxed) + 1,
+		memory_order_relaxed);
+	return UINT64_MAX;
 }
 
-void tr_put(struct tr_thread *t, const struct ur_trace_rec *rec, bool data)
+/* May a record be written now?  Then leave() is to follow. */
+static bool enter(struct tr_thread *t)
 {
 	int was;
 
 	if (t->busy || !tr_classes)
-		return;
+		return false;
 	t->busy = true;
 	if (__builtin_expect(!t->ring && !t->refused, 0)) {
 		was = errno;
@@ -313,10 +304,74 @@ void tr_put(struct tr_thread *t, const struct ur_trace_rec *rec, bool data)
 		errno = was;
 	}
 	atomic_signal_fence(memory_order_seq_cst);
-	if (t->ring)
-		append(t, rec, data);
+	return true;
+}
+
+static void leave(struct tr_thread *t)
+{
 	atomic_signal_fence(memory_order_seq_cst);
 	t->busy = false;
+}
+
+static uint8_t *unit(const struct tr_thread *t, uint64_t at)
+{
+	return t->units + (at & MASK) * UR_TRACE_UNIT;
+}
+
+void tr_put(struct tr_thread *t, const struct ur_trace_rec *rec, bool data)
+{
+	const uint8_t *from = (const uint8_t *)rec;
+	uint64_t at;
+
+	if (!enter(t))
+		return;
+	at = t->ring ? claim(t, rec->units, data) : UINT64_MAX;
+	if (at != UINT64_MAX) {
+		for (uint32_t i = 0; i < rec->units; i++)
+			memcpy(unit(t, at + i),
+			       from + (size_t)i * UR_TRACE_UNIT, UR_TRACE_UNIT);
+		atomic_store_explicit(&t->ring->head, at + rec->units,
+				      memory_order_release);
+	}
+	leave(t);
+}
+
+/* Without a copy on the stack: its members are written one by one and would be read
+ * together, which the processor does not forward. */
+static void put_brief(struct ur_trace_brief *b, const struct ur_trace_rec *r)
+{
+	b->ns = r->ns;
+	b->kind = (uint8_t)(UR_TRACE_BRIEF | (r->kind == UR_TRACE_DONE) << 6 |
+			    r->queue << 4 | r->flags);
+	b->units = 1;
+	b->opcode = r->opcode;
+	b->status = r->status;
+	b->qp = r->wr_qpn << 8 | r->context;
+	b->wr_id = r->wr_id;
+	b->seq = r->seq;
+	b->bytes = r->wr_bytes;
+}
+
+void tr_put_wr(struct tr_thread *t, struct ur_trace_rec *r)
+{
+	uint64_t at;
+
+	if (__builtin_expect(r->addr || r->vendor || r->context > UINT8_MAX ||
+				     r->wr_qpn >> 24,
+			     0)) {
+		r->units = UR_TRACE_REC;
+		tr_put(t, r, true);
+		return;
+	}
+	if (!enter(t))
+		return;
+	at = t->ring ? claim(t, 1, true) : UINT64_MAX;
+	if (at != UINT64_MAX) {
+		put_brief((struct ur_trace_brief *)unit(t, at), r);
+		atomic_store_explicit(&t->ring->head, at + 1,
+				      memory_order_release);
+	}
+	leave(t);
 }
 
 /* --- the real functions --- */

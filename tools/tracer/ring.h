@@ -18,12 +18,12 @@
 #include <stdint.h>
 
 #define UR_TRACE_MAGIC 0x75725431u /* "urT1" */
-#define UR_TRACE_UNIT  64u
-#define UR_TRACE_UNITS (1u << 18) /* a power of two: 16 MiB */
+#define UR_TRACE_UNIT  32u
+#define UR_TRACE_UNITS (1u << 18) /* a power of two: 8 MiB */
 #define UR_TRACE_HEAD  4096u
 #define UR_TRACE_FILE  (UR_TRACE_HEAD + UR_TRACE_UNITS * UR_TRACE_UNIT)
 /* Units that only calls outside the data path may use. */
-#define UR_TRACE_SPARE 4096u
+#define UR_TRACE_SPARE 8192u
 /* The most bytes of a call's arguments. */
 #define UR_TRACE_TEXT  2000u
 
@@ -57,6 +57,8 @@ enum ur_trace_kind {
 	UR_TRACE_CANCEL, /* the last `count` of that queue were not */
 	UR_TRACE_DONE,	 /* a completion was polled */
 	UR_TRACE_QP,	 /* a queue pair, and how it is connected */
+	/* POST and DONE of one unit: struct ur_trace_brief. */
+	UR_TRACE_BRIEF = 1 << 7,
 };
 
 enum ur_trace_queue {
@@ -95,12 +97,10 @@ struct ur_trace_rec {
 			uint32_t context; /* names the context in the process */
 			uint32_t wr_qpn;
 			uint64_t wr_id;
-			uint64_t addr; /* remote address; SRQ: its handle */
+			uint64_t addr; /* handle: EMPTY: CQ; SRQ */
 			uint32_t wr_bytes;
-			uint32_t key; /* POST: rkey; DONE: sender's QPN */
 			uint32_t
 				seq; /* message of the connection, from 1; or 0 */
-			uint32_t imm_be;
 			uint8_t opcode; /* POST: ibv_wr_opcode; DONE: ibv_wc_opcode */
 			uint8_t flags;
 			uint8_t queue;
@@ -119,7 +119,26 @@ struct ur_trace_rec {
 	};
 };
 
-_Static_assert(sizeof(struct ur_trace_rec) == UR_TRACE_UNIT, "layout");
+/* `units` of a whole record without text. */
+#define UR_TRACE_REC 2u
+_Static_assert(sizeof(struct ur_trace_rec) == UR_TRACE_REC * UR_TRACE_UNIT,
+	       "layout");
+
+/* A POST or DONE of a queue pair without vendor error: most records are. */
+struct ur_trace_brief {
+	uint64_t ns;
+	/* UR_TRACE_BRIEF | done << 6 | queue << 4 | flags; `units` is 1 */
+	uint8_t kind;
+	uint8_t units;
+	uint8_t opcode;
+	uint8_t status;
+	uint32_t qp; /* number << 8 | context */
+	uint64_t wr_id;
+	uint32_t seq;
+	uint32_t bytes;
+};
+
+_Static_assert(sizeof(struct ur_trace_brief) == UR_TRACE_UNIT, "layout");
 
 struct ur_trace_head {
 	uint32_t magic;

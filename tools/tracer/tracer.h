@@ -15,7 +15,7 @@
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
 
-#include "base/clock.h"
+#include "clock.h"
 #include "engine/trace.h"
 #include "ring.h"
 
@@ -41,6 +41,8 @@ struct tr_thread {
 	struct ur_trace_rec empty;
 	/* The request that a builder has begun (data_ex.c). */
 	struct ur_trace_rec built;
+	struct tr_qp *built_qp;
+	struct tr_clock clock;
 };
 
 struct tr_call {
@@ -67,8 +69,9 @@ struct tr_qp {
 	_Atomic uint32_t recv_posted;
 	_Atomic uint32_t recv_left;
 	_Atomic uint32_t recv_sample;
-	/* Requests between wr_start and wr_complete, and the counts before. */
-	_Atomic uint32_t batch;
+	/* Requests between wr_start and wr_complete, by one thread, and the counts
+	 * before. */
+	uint32_t batch;
 	uint32_t was_messages;
 	uint32_t was_signaled;
 	bool all_signaled;
@@ -80,23 +83,44 @@ extern uint32_t tr_sample;	/* 1: all */
 extern bool
 	tr_late; /* few records are written: the clock is read for them only */
 
+/* CLOCK_MONOTONIC. */
+static inline uint64_t tr_clock(struct tr_thread *t)
+{
+	return tr_clock_read(&t->clock);
+}
+
 /* Of a record that may be written: the time, or 0, and tr_post() or
  * tr_done() reads it. */
-static inline uint64_t tr_now(void)
+static inline uint64_t tr_now(struct tr_thread *t)
 {
-	return tr_late ? 0 : ur_clock_ns();
+	return tr_late ? 0 : tr_clock(t);
 }
 
 /* --- ring.c --- */
 
+extern __thread struct tr_thread tr_thread_self;
+extern _Atomic uint32_t
+	tr_trace; /* which trace it is, of a process attached to */
+
+/* A trace has begun since the thread's last call. */
+void tr_renew(void);
+
 /* The calling thread's. */
-struct tr_thread *tr_self(void);
+static inline struct tr_thread *tr_self(void)
+{
+	if (__builtin_expect(tr_thread_self.trace != tr_trace, 0))
+		tr_renew();
+	return &tr_thread_self;
+}
+
 /* A trace that a tool begins in a running process, over its socket; false: the
  * order is not valid.  End it: no thread uses the socket any more. */
 bool tr_enable(int fd, const char *order);
 void tr_disable(void);
 /* Append a record of rec->units units.  data: not into the spare room. */
 void tr_put(struct tr_thread *t, const struct ur_trace_rec *rec, bool data);
+/* The same of a POST or DONE, without `units`. */
+void tr_put_wr(struct tr_thread *t, struct ur_trace_rec *r);
 /* A function of a library of the program, which may not be linked to it; aborts
  * where there is none. */
 void *tr_real(const char *lib, const char *name, const char *version);
@@ -167,6 +191,7 @@ void tr_established(int r, struct rdma_cm_id *id);
 void tr_cm_event(int r, struct rdma_event_channel *channel,
 		 struct rdma_cm_event *const *event);
 
+/* Names the context in the process; the first 255 have numbers up to that. */
 uint32_t tr_context_id(const struct ibv_context *context);
 /* NULL: unknown, and no room to make it known. */
 struct tr_qp *tr_qp_find(uint32_t context, uint32_t qpn);

@@ -60,13 +60,13 @@ static int tear_down(void **state)
 static void put(struct ur_trace_sources *s, uint64_t n)
 {
 	struct ur_trace_head *h = s->first->head;
-	struct ur_trace_rec *ring = (void *)((uint8_t *)h + UR_TRACE_HEAD);
+	struct ur_trace_brief *ring = (void *)((uint8_t *)h + UR_TRACE_HEAD);
 	uint64_t head = h->head;
 
 	assert_true(head + n - h->tail <= UR_TRACE_UNITS);
 	for (; n; n--, head++)
-		ring[head % UR_TRACE_UNITS] = (struct ur_trace_rec){
-			.kind = UR_TRACE_POST, .units = 1, .ns = head + 1
+		ring[head % UR_TRACE_UNITS] = (struct ur_trace_brief){
+			.kind = UR_TRACE_BRIEF, .units = 1, .ns = head + 1
 		};
 	h->head = head;
 }
