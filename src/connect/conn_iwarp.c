@@ -343,16 +343,18 @@ static int listen_locked(struct iw_conn *i, int backlog)
 	err = i->fd < 0 ? iw_open_socket(i, &i->from, true) : 0;
 	if (err)
 		return err;
-	if (listen(i->fd, IW_QUEUE_MAX))
-		return -errno;
-	err = iw_start_watching(i, EPOLLIN);
+	/* Before the kernel's, which shows others that this process listens. */
+	err = iw_stream_listen(i);
+	if (!err && listen(i->fd, IW_QUEUE_MAX))
+		err = -errno;
 	if (!err)
-		err = iw_stream_listen(i);
+		err = iw_start_watching(i, EPOLLIN);
 	if (err) {
 		iw_stream_listen_end(i);
 		ur_cmt_unwatch(i->c.cmt, &i->source);
 		return err;
 	}
+	iw_stream_claim(i);
 	i->backlog = (uint32_t)backlog;
 	i->state = IW_LISTENING;
 	return 0;

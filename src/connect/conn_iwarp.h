@@ -114,6 +114,8 @@ void iw_stream_drop(struct iw_conn *i); /* in order; if there is one */
 int iw_stream_call(struct iw_conn *i, bool *done);
 /* Listen there as well, if there are such ports. */
 int iw_stream_listen(struct iw_conn *l);
+/* Has urnicd give them the port number of the kernel's socket, which listens. */
+void iw_stream_claim(struct iw_conn *l);
 int iw_stream_watch(struct iw_conn *l); /* a listener that is not paused */
 void iw_stream_pause(struct iw_conn *l);
 void iw_stream_listen_end(struct iw_conn *l);

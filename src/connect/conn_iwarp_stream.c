@@ -232,10 +232,21 @@ int iw_stream_listen(struct iw_conn *l)
 			       &l->streams);
 	if (err)
 		return err == -ENOENT ? 0 : err;
-	/* Without it all connections come to the kernel's listener. */
-	if (ur_streams_need_lease(addr))
-		(void)lease(l, &l->lease);
 	return iw_stream_watch(l);
+}
+
+void iw_stream_claim(struct iw_conn *l)
+{
+	struct sockaddr_storage a;
+	struct ur_stack_end at;
+
+	if (!l->streams)
+		return;
+	iw_ends(l, &a, NULL);
+	end_of(&a, &at);
+	/* Without it all connections come to the kernel's listener. */
+	if (ur_streams_need_lease(ur_conn_addr_any(&a) ? NULL : at.addr))
+		(void)lease(l, &l->lease);
 }
 
 void iw_stream_listen_end(struct iw_conn *l)

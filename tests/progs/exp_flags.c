@@ -780,8 +780,13 @@ int main(int argc, char **argv)
 			receive_short(seed);
 		}
 		run_tasks(i);
-		/* On iWARP that closes the connection. */
-		if (!iwarp() || (i + 1 == (uint32_t)args.n && args.host))
+		if (!iwarp())
+			drain();
+	}
+	/* That closes the connection, in which the other side may still wait. */
+	if (iwarp()) {
+		vt_barrier(fd);
+		if (args.host)
 			drain();
 	}
 	close_all();
