@@ -140,7 +140,7 @@ static size_t echo_bytes(const struct path *p, uint32_t size)
 	return size - (p->v4 ? 20u : 40u);
 }
 
-/* RFC 1071, of an echo whose other bytes are 0. */
+/* RFC 1071, of an echo with nothing but zeros after its header. */
 static uint16_t checksum(const struct echo *e)
 {
 	uint32_t sum = (uint32_t)ntohs(e->id) + ntohs(e->seq_be) +

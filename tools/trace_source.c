@@ -309,7 +309,8 @@ static void expand(struct ur_trace_rec *r)
 	memcpy(&b, r, sizeof(b));
 	*r = (struct ur_trace_rec){
 		.ns = b.ns,
-		.kind = b.kind & 1 << 6 ? UR_TRACE_DONE : UR_TRACE_POST,
+		.kind = b.kind & UR_TRACE_BRIEF_DONE ? UR_TRACE_DONE
+						     : UR_TRACE_POST,
 		.units = b.units,
 		.context = b.qp & UINT8_MAX,
 		.wr_qpn = b.qp >> 8,
@@ -317,8 +318,8 @@ static void expand(struct ur_trace_rec *r)
 		.wr_bytes = b.bytes,
 		.seq = b.seq,
 		.opcode = b.opcode,
-		.flags = b.kind & 0xf,
-		.queue = b.kind >> 4 & 3,
+		.flags = b.kind & UR_TRACE_BRIEF_FLAGS,
+		.queue = b.kind >> UR_TRACE_BRIEF_QUEUE & 3,
 		.status = b.status,
 	};
 }

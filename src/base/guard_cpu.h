@@ -123,8 +123,8 @@ void ur_guarded_swap32(void *addr, const void *args, size_t size);
 void ur_guarded_swap64(void *addr, const void *args, size_t size);
 void ur_guarded_swap128(void *addr, const void *args, size_t size);
 
-/* Is there ur_guarded_swap128(), and are ur_guard_load16() and _store16() one
- * access?  May take microseconds. */
+/* Is there ur_guarded_swap128(), and is ur_guard_move16() one access of an aligned
+ * side?  Of the latter 64-bit Arm is not asked.  May take microseconds. */
 bool ur_guarded_has_swap128(void);
 
 #endif

@@ -82,8 +82,8 @@ static inline int urv_wqe_add_sges(const struct urv_qp *qp, struct ur_swqe *w,
 	return 0;
 }
 
-/* Copies operands of 16 bytes whole (base/guard.h) if urv_inline_whole: from the
- * first queue pair on that has such atomics. */
+/* From the first queue pair with atomics of 16 bytes on, inline data is copied by
+ * ur_guard_copy_whole().  The flag of base/guard.h is not visible in this library. */
 extern _Atomic bool urv_inline_whole;
 int urv_wqe_add_inline(const struct urv_qp *qp, struct ur_swqe *w,
 		       const void *data, size_t len);

@@ -341,8 +341,11 @@ void tr_put(struct tr_thread *t, const struct ur_trace_rec *rec, bool data)
 static void put_brief(struct ur_trace_brief *b, const struct ur_trace_rec *r)
 {
 	b->ns = r->ns;
-	b->kind = (uint8_t)(UR_TRACE_BRIEF | (r->kind == UR_TRACE_DONE) << 6 |
-			    r->queue << 4 | r->flags);
+	b->kind =
+		(uint8_t)(UR_TRACE_BRIEF |
+			  (r->kind == UR_TRACE_DONE ? UR_TRACE_BRIEF_DONE : 0) |
+			  (uint32_t)r->queue << UR_TRACE_BRIEF_QUEUE |
+			  r->flags);
 	b->units = 1;
 	b->opcode = r->opcode;
 	b->status = r->status;

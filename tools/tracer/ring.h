@@ -127,7 +127,7 @@ _Static_assert(sizeof(struct ur_trace_rec) == UR_TRACE_REC * UR_TRACE_UNIT,
 /* A POST or DONE of a queue pair without vendor error: most records are. */
 struct ur_trace_brief {
 	uint64_t ns;
-	/* UR_TRACE_BRIEF | done << 6 | queue << 4 | flags; `units` is 1 */
+	/* UR_TRACE_BRIEF, UR_TRACE_BRIEF_DONE, queue, flags; `units` is 1 */
 	uint8_t kind;
 	uint8_t units;
 	uint8_t opcode;
@@ -139,6 +139,11 @@ struct ur_trace_brief {
 };
 
 _Static_assert(sizeof(struct ur_trace_brief) == UR_TRACE_UNIT, "layout");
+
+/* In `kind`, beside UR_TRACE_BRIEF. */
+#define UR_TRACE_BRIEF_DONE  (1u << 6)
+#define UR_TRACE_BRIEF_QUEUE 4u /* shift; two bits */
+#define UR_TRACE_BRIEF_FLAGS 0xfu
 
 struct ur_trace_head {
 	uint32_t magic;
