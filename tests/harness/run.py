@@ -117,8 +117,7 @@ def nothing_left(args):
 
 
 def run_case(name, case, env):
-    """'passed', 'failed' or 'skipped', printed in one line, and details of a
-    failure."""
+    """('passed', 'failed' or 'skipped', why), printed as well."""
     t0 = time.monotonic()
     detail = ''
     try:
@@ -135,7 +134,7 @@ def run_case(name, case, env):
     took = time.monotonic() - t0
     print(f'{verdict:8}{env.place.kind:9}{name:44}{took:6.2f} s'
           + (f'\n      {detail}' if detail else ''), flush=True)
-    return verdict
+    return verdict, detail
 
 
 def stop(signum, frame):
@@ -164,7 +163,7 @@ def main():
             env = Env(place, os.path.abspath(args.urnic),
                       os.path.abspath(args.progs), args.full)
             for name, case in cases:
-                verdict = run_case(name, case, env)
+                verdict, _ = run_case(name, case, env)
                 if verdict == 'failed':
                     failed.append(name)
                 count[verdict] += 1

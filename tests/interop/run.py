@@ -127,9 +127,9 @@ def run_each(args, cases, count, env, end):
             raise Skip(f'not done within {args.limit} s: {name} ...')
         env.use(way)
         env.role = role
-        verdict = run_case(f'{name} {role}', case, env)
+        verdict, why = run_case(f'{name} {role}', case, env)
         if verdict == 'failed':
-            note(f'failed: {name} {role}')
+            note(f'failed: {name} {role}: {why[:1500]}')
         count[verdict] += 1
         if args.record:
             args.record.note(name, role, verdict, place.linux, all_names())
