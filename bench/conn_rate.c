@@ -3,9 +3,11 @@
  * Connections per second, and how long each takes to be usable: from the
  * client's first call to the first byte of the server, over TCP or over
  * rdma_cm (under `urnic run`).  Each connection is ended before its place is
- * used again.  One thread and one epoll set on either side.
+ * used again.  One thread and one epoll set on either side, or blocking calls
+ * and one connection at once.
  *
  *     conn_rate tcp|rdma [CONNECTIONS [AT_ONCE [ADDRESS]]]
+ *     conn_rate tcp-blocking|rdma-blocking [CONNECTIONS [1 [ADDRESS]]]
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -25,8 +27,12 @@ static const struct conn_side *side_of(const char *name)
 		return &conn_tcp;
 	if (strcmp(name, "rdma") == 0)
 		return &conn_rdma;
+	if (strcmp(name, "tcp-blocking") == 0)
+		return &conn_tcp_blocking;
+	if (strcmp(name, "rdma-blocking") == 0)
+		return &conn_rdma_blocking;
 	fprintf(stderr,
-		"conn_rate tcp|rdma [CONNECTIONS [AT_ONCE [ADDRESS]]]\n");
+		"conn_rate tcp|rdma|tcp-blocking|rdma-blocking [CONNECTIONS [AT_ONCE [ADDRESS]]]\n");
 	exit(2);
 }
 

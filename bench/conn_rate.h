@@ -25,6 +25,8 @@ struct conn_side {
 
 extern const struct conn_side conn_tcp;
 extern const struct conn_side conn_rdma;
+extern const struct conn_side conn_tcp_blocking; /* run.at_once is 1 */
+extern const struct conn_side conn_rdma_blocking;
 
 /* Where both sides are: the loopback address, or what was asked for. */
 extern struct in_addr conn_address;

@@ -114,7 +114,7 @@ static void on_mad(void *arg, const struct ur_cm_dgram *d)
 {
 	struct ur_cm_roce *rt = arg;
 
-	if (put(rt, d) && !pthread_equal(pthread_self(), rt->cmt->thread))
+	if (put(rt, d) && !ur_cmt_is_here())
 		signal_inbox(rt);
 }
 

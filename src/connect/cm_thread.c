@@ -1,28 +1,41 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Theory of operation.  A round of the thread: free the graves, deliver queued
- * events (lock released around each handler), run timers that are due, sleep,
- * run the descriptors that are ready.  A thread that queues something or arms
- * an earlier timer while this one sleeps writes to wake_fd.
+ * Theory of operation.  A round: free the graves, deliver queued events (lock
+ * released around each handler), run timers that are due, sleep, run the
+ * descriptors that are ready.  A thread that queues something or arms an earlier
+ * timer during the sleep signals the wakeup descriptor of the sleeping thread.
+ *
+ * One thread at a time makes rounds (enum ur_cmt_watch): the CM thread, or a
+ * thread of the application that waits for an event (ur_cmt_wait()), so that a
+ * message wakes one thread and not two.  Such a thread leaves with its event and
+ * usually waits again within microseconds, so nothing is handed back at once: the
+ * state is AWAY, and a timer wakes the CM thread, which takes over if the other has
+ * not come back within TICK_NS.  Where several threads wait the CM thread makes the
+ * rounds, since one of them would leave with its event while others wait for theirs.
  */
 #include "connect/cm_thread.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/signals.h"
 #include "base/sys.h"
 #include "connect/conn_internal.h"
 #include "engine/internal.h"
 
 #define EVENTS	  64
-#define NS_PER_MS 1000000u
-#define MS_MAX	  3600000u
+#define NS_PER_S  1000000000u
 #define NAP_NS	  1000000000u
+/* How long a CM message may wait for a thread that is busy with its last event. */
+#define TICK_NS	  1000000u
 
 /* An event on its way to its owner. */
 struct queued {
@@ -38,9 +51,11 @@ static struct ur_cmt *_Atomic the_thread; /* written under make_lock */
 /* Connections made before a fork() still point at it. */
 static struct ur_cmt *inherited __attribute__((used));
 
-static bool is_own_thread(const struct ur_cmt *t)
+static _Thread_local bool makes_rounds;
+
+bool ur_cmt_is_here(void)
 {
-	return pthread_equal(pthread_self(), t->thread);
+	return makes_rounds;
 }
 
 static void wake(struct ur_cmt *t)
@@ -48,7 +63,7 @@ static void wake(struct ur_cmt *t)
 	if (t->sleep_until_ns == 0 || t->woken)
 		return;
 	t->woken = true;
-	ur_event_signal(t->wake_fd);
+	ur_event_signal(t->watch == UR_CMT_CALLER ? t->caller_fd : t->wake_fd);
 }
 
 int ur_conn_post(struct ur_conn *c, const struct ur_conn_event *ev)
@@ -114,7 +129,7 @@ void ur_cmt_forget(struct ur_cmt *t, struct ur_conn *c, struct ur_list *orphans)
 			ur_list_add_tail(orphans, &m->ev.conn->orphan);
 		free(m);
 	}
-	while (t->running == c && !is_own_thread(t)) {
+	while (t->running == c && !makes_rounds) {
 		t->waiting++;
 		pthread_cond_wait(&t->delivered, &t->lock.m);
 		t->waiting--;
@@ -204,29 +219,6 @@ static void run_timers(struct ur_cmt *t)
 	}
 }
 
-/* Rounded up: a millisecond is nothing to these timers. */
-static int timeout_ms(uint64_t until_ns)
-{
-	uint64_t now = ur_clock_ns(), ms;
-
-	if (until_ns == UR_NEVER)
-		return -1;
-	if (until_ns <= now)
-		return 0;
-	ms = (until_ns - now + NS_PER_MS - 1) / NS_PER_MS;
-	return ms > MS_MAX ? (int)MS_MAX : (int)ms;
-}
-
-static void clear_wake(struct ur_cmt *t)
-{
-	uint64_t n;
-
-	if (!t->woken)
-		return;
-	(void)!read(t->wake_fd, &n, sizeof(n));
-	t->woken = false;
-}
-
 /*
  * Every connection sets timers of seconds that it mostly does not need, and
  * waking the thread only to have it sleep again costs more than all else of
@@ -241,43 +233,258 @@ static uint64_t sleep_end(const struct ur_cmt *t)
 	return at ? at : 1;
 }
 
-static void sleep_and_watch(struct ur_cmt *t)
+static void run_ready(struct ur_cmt *t)
 {
 	struct epoll_event ev[EVENTS];
-	uint64_t until = sleep_end(t);
-	int n;
+	int n = ur_sys_epoll_wait(t->epfd, ev, EVENTS, 0);
 
-	t->sleep_until_ns = until;
-	ur_unlock(&t->lock);
-	n = epoll_wait(t->epfd, ev, EVENTS, timeout_ms(until));
-	ur_lock(&t->lock);
-	t->sleep_until_ns = 0;
-	clear_wake(t);
 	if (n > 0)
 		t->active_ns = ur_clock_ns();
 	for (int i = 0; i < n; i++) {
 		struct ur_cmt_source *src = ev[i].data.ptr;
 
-		if (src && src->fd >= 0)
+		if (src->fd >= 0)
 			src->ready(src, ev[i].events);
 	}
+}
+
+/* From here on another thread may make the rounds. */
+static void end_rounds(struct ur_cmt *t)
+{
+	t->busy = false;
+	if (t->waiting)
+		pthread_cond_broadcast(&t->delivered);
+}
+
+/* All that is due; what comes meanwhile is for the next time. */
+static void make_round(struct ur_cmt *t)
+{
+	t->busy = true;
+	clear_graves(t);
+	while (!ur_list_empty(&t->events))
+		tell(t, ur_container_of(t->events.next, struct queued, all));
+	run_timers(t);
+}
+
+/* An application's thread in ur_conn_wait(). */
+struct caller {
+	struct ur_cmt *t;
+	sigset_t mask; /* its own */
+	int cancel;    /* its cancelability */
+	bool serves;   /* makes the rounds */
+};
+
+static void tick_after(struct ur_cmt *t, uint64_t ns)
+{
+	struct itimerspec at = { .it_value.tv_nsec = (long)ns };
+
+	if (!t->ticking)
+		(void)timerfd_settime(t->tick_fd, 0, &at, NULL);
+	t->ticking = true;
+}
+
+static void end_wait(struct caller *c)
+{
+	struct ur_cmt *t = c->t;
+
+	t->callers--;
+	if (c->serves) {
+		makes_rounds = false;
+		end_rounds(t);
+		t->sleep_until_ns = 0;
+		t->left_ns = ur_clock_ns();
+		t->watch = t->callers ? UR_CMT_OWN : UR_CMT_AWAY;
+		if (t->callers)
+			ur_event_signal(t->wake_fd);
+		else
+			tick_after(t, TICK_NS);
+	}
+	ur_unlock(&t->lock);
+	pthread_setcancelstate(c->cancel, NULL);
+	pthread_sigmask(SIG_SETMASK, &c->mask, NULL);
+}
+
+static void cancelled(void *arg)
+{
+	struct caller *c = arg;
+
+	ur_lock(&c->t->lock);
+	end_wait(c);
+}
+
+/* ppoll(2) as the application's thread would call it: with its signals, and as a
+ * cancellation point. */
+static int poll_open(struct caller *c, struct pollfd *fds, nfds_t n,
+		     const struct timespec *limit)
+{
+	int ready;
+
+	pthread_cleanup_push(cancelled, c);
+	pthread_setcancelstate(c->cancel, NULL);
+	ready = ppoll(fds, n, limit, &c->mask);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_cleanup_pop(0);
+	return ready;
+}
+
+/* Sleeps on n descriptors with the lock released, until a time.  The result of
+ * ppoll(2) or -errno.  c: NULL in the CM thread. */
+static int sleep_on(struct ur_cmt *t, struct pollfd *fds, nfds_t n,
+		    uint64_t until, struct caller *c)
+{
+	uint64_t now = ur_clock_ns(), ns = until > now ? until - now : 0;
+	struct timespec ts = { .tv_sec = (time_t)(ns / NS_PER_S),
+			       .tv_nsec = (long)(ns % NS_PER_S) };
+	struct timespec *limit = until == UR_NEVER ? NULL : &ts;
+	int ready;
+
+	ur_unlock(&t->lock);
+	ready = c ? poll_open(c, fds, n, limit) : ur_sys_ppoll(fds, n, limit);
+	if (ready < 0)
+		ready = -errno;
+	ur_lock(&t->lock);
+	return ready;
+}
+
+/* fds[0] is epfd, fds[1] the wakeup descriptor of this thread. */
+static int sleep_and_watch(struct ur_cmt *t, struct pollfd *fds, nfds_t n,
+			   struct caller *c)
+{
+	enum ur_cmt_watch mine = t->watch;
+	int ready;
+
+	end_rounds(t);
+	t->sleep_until_ns = sleep_end(t);
+	ready = sleep_on(t, fds, n, t->sleep_until_ns, c);
+	if (ready > 0 && fds[1].revents)
+		ur_event_clear(fds[1].fd);
+	if (t->watch != mine) /* a caller has taken over from the CM thread */
+		return ready;
+	t->sleep_until_ns = 0;
+	t->woken = false;
+	t->busy = true;
+	if (ready > 0 && fds[0].revents)
+		run_ready(t);
+	return ready;
+}
+
+/* The CM thread, while another makes the rounds. */
+static void park(struct ur_cmt *t)
+{
+	struct pollfd fds[] = { { .fd = t->wake_fd, .events = POLLIN },
+				{ .fd = t->tick_fd, .events = POLLIN } };
+	uint64_t away_ns;
+
+	end_rounds(t);
+	if (sleep_on(t, fds, 2, UR_NEVER, NULL) <= 0)
+		return;
+	if (fds[0].revents)
+		ur_event_clear(t->wake_fd);
+	if (!fds[1].revents)
+		return;
+	ur_event_clear(t->tick_fd);
+	t->ticking = false;
+	if (t->watch != UR_CMT_AWAY)
+		return;
+	away_ns = ur_clock_ns() - t->left_ns;
+	if (away_ns >= TICK_NS)
+		t->watch = UR_CMT_OWN;
+	else
+		tick_after(t, TICK_NS - away_ns);
 }
 
 static void *thread_main(void *arg)
 {
 	struct ur_cmt *t = arg;
+	struct pollfd fds[] = { { .fd = t->epfd, .events = POLLIN },
+				{ .fd = t->wake_fd, .events = POLLIN } };
 
+	makes_rounds = true;
 	ur_lock(&t->lock);
 	for (;;) {
-		clear_graves(t);
-		while (!ur_list_empty(&t->events))
-			tell(t, ur_container_of(t->events.next, struct queued,
-						all));
-		run_timers(t);
-		if (ur_list_empty(&t->events))
-			sleep_and_watch(t);
+		if (t->watch != UR_CMT_OWN) {
+			park(t);
+			continue;
+		}
+		make_round(t);
+		if (t->watch == UR_CMT_OWN && ur_list_empty(&t->events))
+			(void)sleep_and_watch(t, fds, 2, NULL);
 	}
 	return NULL;
+}
+
+static void take_over(struct ur_cmt *t)
+{
+	if (t->watch == UR_CMT_OWN && t->sleep_until_ns)
+		ur_event_signal(t->wake_fd); /* to park */
+	t->watch = UR_CMT_CALLER;
+	while (t->busy) {
+		t->waiting++;
+		pthread_cond_wait(&t->delivered, &t->lock.m);
+		t->waiting--;
+	}
+	t->sleep_until_ns = 0;
+	t->woken = false;
+	makes_rounds = true;
+}
+
+/* Only as the one thread that waits; see above. */
+static void begin_wait(struct caller *c)
+{
+	ur_signals_block(&c->mask);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &c->cancel);
+	ur_lock(&c->t->lock);
+	c->serves = c->t->callers++ == 0;
+	if (c->serves)
+		take_over(c->t);
+}
+
+/* fds: what sleep_and_watch() wants, and the caller's.  1: that is ready; 0: not
+ * yet; -errno. */
+static int wait_once(struct caller *c, struct pollfd *fds)
+{
+	int n = 0;
+
+	fds[2].revents = 0;
+	if (!c->serves) {
+		n = sleep_on(c->t, fds + 2, 1, UR_NEVER, c);
+	} else {
+		make_round(c->t);
+		if (ur_list_empty(&c->t->events))
+			n = sleep_and_watch(c->t, fds, 3, c);
+	}
+	if (n < 0)
+		return n == -EINTR && ur_signals_restart() ? 0 : n;
+	return fds[2].revents != 0;
+}
+
+int ur_conn_wait(int fd)
+{
+	struct ur_cmt *t = ur_cmt_started();
+	struct caller c = { .t = t };
+	int n = 0;
+
+	if (!t || fcntl(fd, F_GETFL) & O_NONBLOCK)
+		return 0;
+
+	struct pollfd fds[] = { { .fd = t->epfd, .events = POLLIN },
+				{ .fd = t->caller_fd, .events = POLLIN },
+				{ .fd = fd, .events = POLLIN } };
+
+	begin_wait(&c);
+	while (n == 0)
+		n = wait_once(&c, fds);
+	end_wait(&c);
+	return n < 0 ? n : 0;
+}
+
+static void close_all(const struct ur_cmt *t)
+{
+	const int fds[] = { t->epfd, t->wake_fd, t->caller_fd, t->tick_fd };
+
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 }
 
 /* The child has no such thread, and must not touch what the parent watches. */
@@ -287,32 +494,30 @@ static void abandon(void)
 
 	if (!t)
 		return;
-	close(t->epfd);
-	close(t->wake_fd);
+	close_all(t);
 	inherited = t;
 	atomic_store(&the_thread, NULL);
 	pthread_mutex_init(&make_lock, NULL);
 }
 
-static int start(struct ur_cmt *t)
+static int open_all(struct ur_cmt *t)
 {
-	struct epoll_event ev = { .events = EPOLLIN };
-	int err;
-
-	if (epoll_ctl(t->epfd, EPOLL_CTL_ADD, t->wake_fd, &ev))
-		return -errno;
-	/* It sees its own id: until that is written it waits for the lock. */
-	ur_lock(&t->lock);
-	err = ur_thread_start(&t->thread, "urnic-cm", thread_main, t);
-	ur_unlock(&t->lock);
-	return err;
+	t->epfd = epoll_create1(EPOLL_CLOEXEC);
+	t->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	t->caller_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	t->tick_fd =
+		timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	return t->epfd < 0 || t->wake_fd < 0 || t->caller_fd < 0 ||
+			       t->tick_fd < 0
+		       ? -errno
+		       : 0;
 }
 
 static int make(struct ur_cmt **out)
 {
 	static bool registered;
 	struct ur_cmt *t = calloc(1, sizeof(*t));
-	int err = -ENOMEM;
+	int err;
 
 	if (!t)
 		return -ENOMEM;
@@ -322,12 +527,9 @@ static int make(struct ur_cmt **out)
 	ur_list_init(&t->events);
 	ur_list_init(&t->graves);
 	ur_list_init(&t->conns);
-	t->epfd = epoll_create1(EPOLL_CLOEXEC);
-	t->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (t->epfd < 0 || t->wake_fd < 0)
-		err = -errno;
-	else
-		err = start(t);
+	err = open_all(t);
+	if (!err)
+		err = ur_thread_start(&t->thread, "urnic-cm", thread_main, t);
 	if (err)
 		goto close_fds;
 	if (!registered)
@@ -335,10 +537,7 @@ static int make(struct ur_cmt **out)
 	*out = t;
 	return 0;
 close_fds:
-	if (t->epfd >= 0)
-		close(t->epfd);
-	if (t->wake_fd >= 0)
-		close(t->wake_fd);
+	close_all(t);
 	ur_timers_fini(&t->timers);
 	free(t);
 	return err;

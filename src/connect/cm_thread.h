@@ -3,8 +3,9 @@
  * The CM thread: one per process, started by the first connection, asleep
  * unless something about connections happens.  It delivers events to their
  * owners one at a time, holding no lock; it runs timers and descriptors of
- * both protocols, holding its lock.  A child of fork() has none until it starts
- * its own.
+ * both protocols, holding its lock.  A thread of the application that waits for an
+ * event does that in its place (ur_conn_wait()).  A child of fork() has none until
+ * it starts its own.
  *
  * One lock guards every connection of the process.  Order: it stands before
  * the lane's lock; a thread that holds it may not wait for urnicd.
@@ -43,21 +44,35 @@ struct ur_cmt_grave {
 	void (*free)(struct ur_cmt_grave *g);
 };
 
+/* Which thread makes the rounds (cm_thread.c). */
+enum ur_cmt_watch {
+	UR_CMT_OWN,    /* the CM thread */
+	UR_CMT_CALLER, /* one in ur_conn_wait() */
+	UR_CMT_AWAY,   /* none: that one has its event, and may come back */
+};
+
 struct ur_cmt {
 	struct ur_lock lock;
+	enum ur_cmt_watch watch;
+	uint32_t callers; /* threads in ur_conn_wait() */
 	int epfd;
-	int wake_fd;
-	bool woken;		 /* wake_fd was written and not yet read */
-	uint64_t sleep_until_ns; /* 0: the thread is awake */
+	int wake_fd;		 /* wakes the CM thread */
+	int caller_fd;		 /* wakes the caller that makes the rounds */
+	int tick_fd;		 /* timer: has the caller come back? */
+	bool ticking;		 /* it is set */
+	bool busy;		 /* a round is being made */
+	bool woken;		 /* its descriptor was written and not yet read */
+	uint64_t sleep_until_ns; /* 0: the thread that makes rounds is awake */
 	uint64_t active_ns;	 /* when it was last woken */
+	uint64_t left_ns;	 /* when the caller left */
 	struct ur_timers timers;
 	uint32_t ntimers;      /* reserved for */
 	struct ur_list events; /* of all connections, in order */
 	struct ur_list graves;
 	struct ur_list conns;	  /* ur_conn: all that have not ended */
-	struct ur_conn *running;  /* whose handler is being called */
-	uint32_t waiting;	  /* threads in ur_cmt_forget() */
-	pthread_cond_t delivered; /* the handler has returned */
+	struct ur_conn *running;  /* its handler is being called */
+	uint32_t waiting;	  /* threads that wait for the next */
+	pthread_cond_t delivered; /* a handler has returned, or a round ended */
 	pthread_t thread;
 };
 
@@ -65,6 +80,9 @@ struct ur_cmt {
 int ur_cmt_get(struct ur_cmt **out);
 
 struct ur_cmt *ur_cmt_started(void); /* NULL: it is not there */
+
+/* Is the calling thread the one that makes the rounds? */
+bool ur_cmt_is_here(void);
 
 /* All below under the lock. */
 

@@ -8,8 +8,8 @@
  * QP with the attributes of ur_conn_qp_attr(), as programs of rdma-core do.
  * An iWARP connection takes the QP over at connect and accept.
  *
- * Events come one at a time from the process' CM thread, which holds no lock;
- * the handler may call everything here but ur_conn_destroy() of its own
+ * Events come one at a time from the process' CM thread, or from a thread in
+ * ur_conn_wait(), which hold no lock; the handler may call everything here but ur_conn_destroy() of its own
  * connection.  After ur_conn_destroy() has returned no event of it is running
  * or will come.  What arrives later (a peer's DREQ, say) is answered properly.
  *
@@ -144,5 +144,14 @@ int ur_conn_notify(struct ur_conn *c, enum ur_event_type event);
 /* Attributes for the QP's next state: INIT, RTR, RTS (rdma_init_qp_attr). */
 int ur_conn_qp_attr(struct ur_conn *c, enum ur_qp_state state,
 		    struct ur_qp_attr *attr, uint32_t *mask);
+
+/*
+ * Waits until a descriptor is readable, at which a handler tells an event, and does
+ * the CM thread's work meanwhile unless several threads wait: handlers, of any
+ * connection, run in this thread.  Returns at once if the descriptor does not block
+ * or there are no connections, so that read(2) decides.  0, or -EINTR as read(2)
+ * would.  A cancellation point; the caller holds no lock.
+ */
+int ur_conn_wait(int fd);
 
 #endif

@@ -453,9 +453,6 @@ bool ur_helper_is_late(const struct ur_lane *l, uint64_t slack_ns);
 /* Are there posts that no thread is sure to send in time? */
 bool ur_helper_leaves_posts(const struct ur_lane *l);
 
-/* Block all signals of this thread but those of faults. */
-void ur_thread_block_signals(sigset_t *old);
-
 /* A thread of ours: few signals, small stack, detached. */
 int ur_thread_start(pthread_t *t, const char *name, void *(*fn)(void *),
 		    void *arg);

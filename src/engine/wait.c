@@ -30,6 +30,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "base/signals.h"
 #include "base/sys.h"
 #include "base/timer.h"
 #include "engine/internal.h"
@@ -425,7 +426,7 @@ static int sleep_between(struct wait *w)
 
 	/* until == 0 only looks at the descriptors: no signal has to end it. */
 	if (!w->masked && w->until)
-		ur_thread_block_signals(&w->mask);
+		ur_signals_block(&w->mask);
 	w->masked |= w->until != 0;
 	n = sleep_on(w);
 	if (n >= 0)
@@ -583,7 +584,7 @@ static bool is_counted(const struct ur_adapter *a, const struct ur_evq *q)
 	       !atomic_load_explicit(&a->dead, memory_order_relaxed);
 }
 
-int ur_adapter_wait(struct ur_adapter *a, struct ur_evq *q, struct ur_ev *out)
+static int wait_once(struct ur_adapter *a, struct ur_evq *q, struct ur_ev *out)
 {
 	struct pollfd fds[1 + UR_WAIT_FDS] = { { .fd = q->fd,
 						 .events = POLLIN } };
@@ -611,6 +612,16 @@ int ur_adapter_wait(struct ur_adapter *a, struct ur_evq *q, struct ur_ev *out)
 	if (!can_serve(&w.lanes))
 		w.lanes.n = 0;
 	return wait_for(&w);
+}
+
+int ur_adapter_wait(struct ur_adapter *a, struct ur_evq *q, struct ur_ev *out)
+{
+	int err;
+
+	do
+		err = wait_once(a, q, out);
+	while (err == -EINTR && ur_signals_restart());
+	return err;
 }
 
 int ur_wait_poll(const struct ur_wait_lanes *lanes, struct pollfd *fds,

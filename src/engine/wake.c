@@ -42,6 +42,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/sys.h"
 #include "base/thread_sched.h"
 #include "base/timer.h"
@@ -603,17 +604,6 @@ static void *helper_main(void *arg)
  * Signals go to threads of the application; only faults, which are synchronous
  * and which base/guard.h handles, may hit ours.
  */
-void ur_thread_block_signals(sigset_t *old)
-{
-	static const int open[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP };
-	sigset_t set;
-
-	sigfillset(&set);
-	for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++)
-		sigdelset(&set, open[i]);
-	pthread_sigmask(SIG_SETMASK, &set, old);
-}
-
 struct start {
 	void *(*fn)(void *);
 	void *arg;
@@ -646,7 +636,7 @@ int ur_thread_start(pthread_t *t, const char *name, void *(*fn)(void *),
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	ur_thread_block_signals(&old);
+	ur_signals_block(&old);
 	err = pthread_create(t, &attr, thread_main, s);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);

@@ -245,12 +245,26 @@ static int waited_fd(const struct urc_channel *c)
 	return never_fd;
 }
 
+/* Only a hint: with an event there, read(2) does not sleep. */
+static bool is_empty(const struct urc_channel *c)
+{
+	bool empty;
+
+	ur_lock(&urc_lock);
+	empty = ur_list_empty(&c->queue);
+	ur_unlock(&urc_lock);
+	return empty;
+}
+
 static int wait_count(const struct urc_channel *c)
 {
 	uint64_t count;
-	int fd;
+	int fd, rc;
 
 	do {
+		rc = is_empty(c) ? ur_conn_wait(waited_fd(c)) : 0;
+		if (rc)
+			return rc;
 		fd = waited_fd(c);
 		/* After a sleep in it the channel may be no more. */
 		if (read(fd, &count, sizeof(count)) >= 0)

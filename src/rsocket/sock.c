@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/signals.h"
 #include "base/sys.h"
 #include "base/timer.h"
 #include "rsocket/config.h"
@@ -221,21 +222,6 @@ int64_t urs_spin_ns(void)
 				: UR_WAIT_ADAPTIVE;
 }
 
-/* poll() was interrupted: would a system call have been restarted? */
-static bool restartable(void)
-{
-	struct sigaction sa;
-
-	for (int sig = 1; sig < NSIG; sig++) {
-		if (sigaction(sig, NULL, &sa))
-			continue;
-		if (sa.sa_handler != SIG_DFL && sa.sa_handler != SIG_IGN &&
-		    !(sa.sa_flags & SA_RESTART))
-			return false;
-	}
-	return true;
-}
-
 /* Sleeps until there is news or `end` has come. */
 static int sleep_once(struct urs_sock *s, int64_t end)
 {
@@ -257,7 +243,7 @@ static int sleep_once(struct urs_sock *s, int64_t end)
 			 urs_spin_ns());
 	ur_lock_open(&s->lock);
 	urs_sock_sleep_end(s, token, n > 0);
-	if (n == -EINTR && restartable())
+	if (n == -EINTR && ur_signals_restart())
 		return 0;
 	return n < 0 ? n : 0;
 }
