@@ -439,6 +439,16 @@ static void test_signal_and_mode(void **state)
 	assert_int_equal(pthread_kill(t.thread, SIGUSR1), 0);
 	assert_int_equal(pthread_join(t.thread, NULL), 0);
 	assert_int_equal(atomic_load(&t.err), -EINTR);
+	sa.sa_flags = SA_RESTART;
+	sigaction(SIGUSR1, &sa, NULL);
+	start(&t, p, &p->channel);
+	assert_true(sleeps(l));
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(pthread_kill(t.thread, SIGUSR1), 0);
+		nap();
+	}
+	exchange(&t, 5);
+	end_thread(&t);
 	fcntl(p->channel.fd, F_SETFL, flags | O_NONBLOCK);
 	assert_int_equal(ur_adapter_wait(p->a, &p->channel, &ev), -EAGAIN);
 	fcntl(p->channel.fd, F_SETFL, flags);
