@@ -67,7 +67,8 @@ const struct conn_side conn_tcp_blocking = { serve_tcp, call_tcp };
 
 /* --- rdma_cm --- */
 
-static struct rdma_conn_param param = { .retry_count = 7, .rnr_retry_count = 7 };
+static struct rdma_conn_param param = { .retry_count = 7,
+					.rnr_retry_count = 7 };
 
 /* The queue pair, and a receive. */
 static struct ibv_mr *equip(struct rdma_cm_id *id)

@@ -31,11 +31,11 @@
 #include "connect/conn_internal.h"
 #include "engine/internal.h"
 
-#define EVENTS	  64
-#define NS_PER_S  1000000000u
-#define NAP_NS	  1000000000u
+#define EVENTS	 64
+#define NS_PER_S 1000000000u
+#define NAP_NS	 1000000000u
 /* How long a CM message may wait for a thread that is busy with its last event. */
-#define TICK_NS	  1000000u
+#define TICK_NS	 1000000u
 
 /* An event on its way to its owner. */
 struct queued {

@@ -56,12 +56,12 @@ struct ur_cmt {
 	enum ur_cmt_watch watch;
 	uint32_t callers; /* threads in ur_conn_wait() */
 	int epfd;
-	int wake_fd;		 /* wakes the CM thread */
-	int caller_fd;		 /* wakes the caller that makes the rounds */
-	int tick_fd;		 /* timer: has the caller come back? */
-	bool ticking;		 /* it is set */
-	bool busy;		 /* a round is being made */
-	bool woken;		 /* its descriptor was written and not yet read */
+	int wake_fd;   /* wakes the CM thread */
+	int caller_fd; /* wakes the caller that makes the rounds */
+	int tick_fd;   /* timer: has the caller come back? */
+	bool ticking;  /* it is set */
+	bool busy;     /* a round is being made */
+	bool woken;    /* its descriptor was written and not yet read */
 	uint64_t sleep_until_ns; /* 0: the thread that makes rounds is awake */
 	uint64_t active_ns;	 /* when it was last woken */
 	uint64_t left_ns;	 /* when the caller left */
