@@ -23,11 +23,13 @@
 #include "urnic.h"
 
 #define LIBRARY	 "liburnic-trace.so"
-/* While the program runs, records are written out for a twentieth of the time, and
- * the rest waits in the spool, so that the tool takes little of the processors. */
+/* While the program runs, records are written out for a twentieth of the time, or
+ * a hundredth if there are more, and the rest waits in the spool, so that the tool
+ * takes little of the processors. */
 #define TICK_MS	 5
 #define SHARE_NS 250000u
-#define AT_ONCE	 64u /* records between two looks at the clock */
+#define LATE_NS	 50000u /* with records in the spool: the text is late anyhow */
+#define AT_ONCE	 64u	/* records between two looks at the clock */
 
 static const char usage[] =
 	"usage: urnic trace [options] [--] PROGRAM [ARGUMENTS]\n"
@@ -174,7 +176,7 @@ static void follow(struct trace *t)
 	struct pollfd f = { t->pid ? t->sources.link : t->sources.listener,
 			    POLLIN, 0 };
 	uint64_t until = 0;
-	bool runs = true;
+	bool runs = true, late = false;
 
 	while (runs) {
 		if (interrupted)
@@ -183,10 +185,10 @@ static void follow(struct trace *t)
 		runs = (int)program_runs(t) |
 		       (int)ur_trace_running(&t->sources);
 		until = ur_clock_ns();
-		if (!drain(t, until, until + SHARE_NS) &&
+		if (!drain(t, until, until + (late ? LATE_NS : SHARE_NS)) &&
 		    t->out.format != &ur_trace_perfetto)
 			(void)fflush(t->out.file);
-		ur_trace_spool(&t->sources);
+		late = ur_trace_spool(&t->sources);
 		if (interrupted && !t->child)
 			break;
 		if (runs)
@@ -219,17 +221,24 @@ static void finish(struct trace *t)
 			      "traced, or memfd_create() is refused");
 	if (ur_trace_lost(&t->sources))
 		ur_tool_error("trace: %llu records are missing, since the "
-			      "processes wrote them faster than they were read "
-			      "(--block, --sample, -e)",
-			      (unsigned long long)ur_trace_lost(&t->sources));
+			      "processes wrote them faster than they were "
+			      "read%s (--block, --sample, -e)",
+			      (unsigned long long)ur_trace_lost(&t->sources),
+			      t->sources.full ? ", and there was no space to "
+						"keep them (/var/tmp)"
+					      : "");
 }
 
 /* --- set up --- */
 
 static unsigned int wanted_classes(const struct trace *t)
 {
+	bool flows = t->out.format == &ur_trace_json ||
+		     t->out.format == &ur_trace_perfetto;
+
 	return ur_trace_filter_classes(&t->filter) |
-	       (t->block ? UR_TRACE_BLOCK : 0);
+	       (t->block ? UR_TRACE_BLOCK : 0) |
+	       (flows || t->sample != 1 ? UR_TRACE_NUMBERS : 0);
 }
 
 static int set_environment(const struct trace *t)

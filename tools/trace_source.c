@@ -217,7 +217,7 @@ static uint64_t head_of(const struct ur_trace_source *x)
 }
 
 /* Without room for it the ring fills, and its thread counts what it loses. */
-static void spool(struct ur_trace_source *x, uint64_t head)
+static bool spool(struct ur_trace_source *x, uint64_t head)
 {
 	while (x->tail != head && head - x->tail <= UR_TRACE_UNITS) {
 		uint64_t n = UR_TRACE_UNITS - (x->tail & MASK);
@@ -229,20 +229,25 @@ static void spool(struct ur_trace_source *x, uint64_t head)
 			      n * UR_TRACE_UNIT,
 			      (off_t)(x->tail * UR_TRACE_UNIT));
 		if (done < (ssize_t)UR_TRACE_UNIT)
-			return;
+			return false;
 		set_tail(x, x->tail + (uint64_t)done / UR_TRACE_UNIT);
 	}
+	return true;
 }
 
-void ur_trace_spool(struct ur_trace_sources *s)
+bool ur_trace_spool(struct ur_trace_sources *s)
 {
+	bool any = false;
+
 	for (struct ur_trace_source *x = s->first; x; x = x->next) {
 		uint64_t head = x->head ? head_of(x) : 0;
 
-		if (x->head && head - x->tail > SPOOL_AT && has_spool(x) &&
-		    has_space(x->spool))
-			spool(x, head);
+		if (x->head && head - x->tail > SPOOL_AT &&
+		    (!has_spool(x) || !has_space(x->spool) || !spool(x, head)))
+			s->full = true;
+		any |= x->at < x->tail;
 	}
+	return any;
 }
 
 static void close_spool(struct ur_trace_source *x)
@@ -302,11 +307,39 @@ static bool copy(struct ur_trace_source *x, uint32_t first, uint32_t n)
 	return true;
 }
 
+static void expand_call(struct ur_trace_rec *r, const struct ur_trace_brief *b)
+{
+	bool polls = b->call == UR_TRACE_CALL_ibv_poll_cq;
+
+	*r = (struct ur_trace_rec){ .ns = b->ns, .units = b->units };
+	if (b->kind & UR_TRACE_BRIEF_DONE) {
+		r->kind = UR_TRACE_EMPTY;
+		r->call = UR_TRACE_CALL_ibv_poll_cq;
+		r->count = b->bytes;
+		r->addr = b->wr_id;
+		r->wr_id = b->ns - b->dur_ns;
+		return;
+	}
+	r->kind = UR_TRACE_DATA;
+	r->call = b->call;
+	r->count = b->qp & UINT8_MAX;
+	r->dur_ns = b->dur_ns;
+	r->result = polls ? b->opcode : 0;
+	r->len = polls ? 0 : b->opcode;
+	r->id = b->wr_id;
+	r->qpn = b->qp >> 8;
+	r->bytes = b->bytes;
+}
+
 static void expand(struct ur_trace_rec *r)
 {
 	struct ur_trace_brief b;
 
 	memcpy(&b, r, sizeof(b));
+	if ((b.kind & UR_TRACE_BRIEF_CALL) == UR_TRACE_BRIEF_CALL) {
+		expand_call(r, &b);
+		return;
+	}
 	*r = (struct ur_trace_rec){
 		.ns = b.ns,
 		.kind = b.kind & UR_TRACE_BRIEF_DONE ? UR_TRACE_DONE

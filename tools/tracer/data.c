@@ -12,6 +12,8 @@
 
 #define ANY_DATA (UR_TRACE_data | UR_TRACE_wr)
 
+_Static_assert(UR_TRACE_CALLS <= UINT8_MAX, "ur_trace_brief");
+
 #define MOST_SGES 32 /* of any queue */
 
 static struct ibv_context_ops real;
@@ -40,26 +42,57 @@ bool tr_wants_call(struct tr_thread *t)
 	return tr_sample == 1 || ++t->turn % tr_sample == 0;
 }
 
-void tr_data(struct tr_thread *t, enum ur_trace_call call, uint64_t from_ns,
-	     uint64_t to_ns, int64_t result, const struct ur_trace_rec *about)
+static void put_data(struct tr_thread *t, enum ur_trace_call call,
+		     uint64_t to_ns, uint64_t dur_ns, int64_t result,
+		     const struct ur_trace_rec *about)
 {
 	struct ur_trace_rec r = { .ns = to_ns,
 				  .kind = UR_TRACE_DATA,
 				  .units = UR_TRACE_REC,
 				  .call = (uint16_t)call,
 				  .count = about->count,
+				  .dur_ns = dur_ns,
 				  .result = result,
+				  .len = about->opcode,
 				  .id = about->wr_id,
 				  .qpn = about->wr_qpn,
 				  .bytes = about->wr_bytes };
 
-	r.dur_ns = r.ns - from_ns;
-	r.len = about->opcode;
 	if (call != UR_TRACE_CALL_ibv_poll_cq)
 		r.error = (uint32_t)result;
 	else if (result < 0)
 		r.error = (uint32_t)-result;
 	tr_put(t, &r, true);
+}
+
+void tr_data(struct tr_thread *t, enum ur_trace_call call, uint64_t from_ns,
+	     uint64_t to_ns, int64_t result, const struct ur_trace_rec *about)
+{
+	uint64_t dur_ns = to_ns - from_ns;
+	bool polls = call == UR_TRACE_CALL_ibv_poll_cq;
+	struct ur_trace_brief *b;
+
+	if (__builtin_expect(
+		    dur_ns > UINT32_MAX ||
+			    (uint64_t)result > (polls ? UINT8_MAX : 0) ||
+			    about->wr_qpn >> 24 || about->count > UINT8_MAX,
+		    0)) {
+		put_data(t, call, to_ns, dur_ns, result, about);
+		return;
+	}
+	b = tr_begin_brief(t);
+	if (!b)
+		return;
+	b->ns = to_ns;
+	b->kind = UR_TRACE_BRIEF | UR_TRACE_BRIEF_CALL;
+	b->units = 1;
+	b->opcode = polls ? (uint8_t)result : about->opcode;
+	b->call = (uint8_t)call;
+	b->qp = about->wr_qpn << 8 | about->count;
+	b->wr_id = about->wr_id;
+	b->dur_ns = (uint32_t)dur_ns;
+	b->bytes = about->wr_bytes;
+	tr_end_brief(t);
 }
 
 /* The clock is read for the first of them only. */
@@ -77,15 +110,34 @@ void tr_empty(struct tr_thread *t, const struct ibv_cq *cq)
 	}
 }
 
+static void put_empty(struct tr_thread *t, uint64_t end_ns)
+{
+	struct ur_trace_brief *b = tr_begin_brief(t);
+
+	if (!b)
+		return;
+	b->ns = end_ns;
+	b->kind = UR_TRACE_BRIEF | UR_TRACE_BRIEF_CALL | UR_TRACE_BRIEF_DONE;
+	b->units = 1;
+	b->wr_id = t->empty.addr;
+	b->dur_ns = (uint32_t)(end_ns - t->empty.wr_id);
+	b->bytes = t->empty.count;
+	tr_end_brief(t);
+}
+
 void tr_empty_end(struct tr_thread *t, uint64_t end_ns)
 {
 	if (!t->empty.count)
 		return;
-	t->empty.kind = UR_TRACE_EMPTY;
-	t->empty.units = UR_TRACE_REC;
-	t->empty.call = UR_TRACE_CALL_ibv_poll_cq;
-	t->empty.ns = end_ns;
-	tr_put(t, &t->empty, true);
+	if (end_ns - t->empty.wr_id > UINT32_MAX) {
+		t->empty.kind = UR_TRACE_EMPTY;
+		t->empty.units = UR_TRACE_REC;
+		t->empty.call = UR_TRACE_CALL_ibv_poll_cq;
+		t->empty.ns = end_ns;
+		tr_put(t, &t->empty, true);
+	} else {
+		put_empty(t, end_ns);
+	}
 	t->empty.count = 0;
 }
 
@@ -145,7 +197,8 @@ bool tr_post(struct tr_thread *t, struct tr_qp *q, struct ur_trace_rec *r)
 	r->seq = 0;
 	if (q && q->all_signaled)
 		r->flags &= (uint8_t)~UR_TRACE_UNSIGNALED;
-	if (q && r->queue == UR_TRACE_SQ && takes_receive(r->opcode))
+	if (q && (tr_classes & UR_TRACE_NUMBERS) && r->queue == UR_TRACE_SQ &&
+	    takes_receive(r->opcode))
 		r->seq = add(&q->messages);
 	if (!(tr_classes & UR_TRACE_wr))
 		return false;
@@ -174,7 +227,7 @@ void tr_done(struct tr_thread *t, struct ur_trace_rec *r)
 	r->queue = r->opcode & IBV_WC_RECV ? UR_TRACE_RQ : UR_TRACE_SQ;
 	r->seq = 0;
 	r->flags = tr_sample != 1 ? UR_TRACE_SAMPLED : 0;
-	if (q && r->queue == UR_TRACE_RQ)
+	if (q && (tr_classes & UR_TRACE_NUMBERS) && r->queue == UR_TRACE_RQ)
 		r->seq = add(&q->received);
 	if (!(tr_classes & UR_TRACE_wr))
 		return;

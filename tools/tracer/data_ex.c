@@ -210,7 +210,12 @@ static int wr_complete(struct ibv_qp_ex *qp)
 {
 	struct tr_thread *t = tr_self();
 	bool call = tr_wants_call(t);
-	struct ur_trace_rec about = t->built;
+	/* Not a copy of the whole, which would wait for what was just written. */
+	const struct ur_trace_rec about = { .count = 1,
+					    .wr_qpn = qp->qp_base.qp_num,
+					    .wr_id = t->built.wr_id,
+					    .wr_bytes = t->built.wr_bytes,
+					    .opcode = t->built.opcode };
 	uint64_t now;
 	int rc;
 
@@ -219,8 +224,6 @@ static int wr_complete(struct ibv_qp_ex *qp)
 	if (__builtin_expect(rc, 0))
 		cancel(t, qp);
 	if (call) {
-		about.wr_qpn = qp->qp_base.qp_num;
-		about.count = 1;
 		/* 0: the trace began after wr_start. */
 		now = tr_clock(t);
 		tr_data(t, UR_TRACE_CALL_ibv_wr_complete,

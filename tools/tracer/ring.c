@@ -240,8 +240,8 @@ void tr_renew(void)
 	tr_thread_self.depth = depth;
 }
 
-static bool room(struct tr_thread *t, uint64_t head, uint32_t spare,
-		 uint32_t need)
+static inline bool room(struct tr_thread *t, uint64_t head, uint32_t spare,
+			uint32_t need)
 {
 	if (head + need + spare - t->tail > UR_TRACE_UNITS)
 		t->tail = atomic_load_explicit(&t->ring->tail,
@@ -273,7 +273,7 @@ static bool wait_for_room(struct tr_thread *t, uint64_t head, uint32_t spare,
 }
 
 /* The position of so many units; UINT64_MAX: there is no room for them. */
-static uint64_t claim(struct tr_thread *t, uint32_t units, bool data)
+static inline uint64_t claim(struct tr_thread *t, uint32_t units, bool data)
 {
 	struct ur_trace_head *h = t->ring;
 	uint64_t head = atomic_load_explicit(&h->head, memory_order_relaxed);
@@ -336,8 +336,28 @@ void tr_put(struct tr_thread *t, const struct ur_trace_rec *rec, bool data)
 	leave(t);
 }
 
-/* Without a copy on the stack: its members are written one by one and would be read
- * together, which the processor does not forward. */
+struct ur_trace_brief *tr_begin_brief(struct tr_thread *t)
+{
+	uint64_t at;
+
+	if (!enter(t))
+		return NULL;
+	at = t->ring ? claim(t, 1, true) : UINT64_MAX;
+	if (at != UINT64_MAX)
+		return (struct ur_trace_brief *)unit(t, at);
+	leave(t);
+	return NULL;
+}
+
+void tr_end_brief(struct tr_thread *t)
+{
+	atomic_store_explicit(
+		&t->ring->head,
+		atomic_load_explicit(&t->ring->head, memory_order_relaxed) + 1,
+		memory_order_release);
+	leave(t);
+}
+
 static void put_brief(struct ur_trace_brief *b, const struct ur_trace_rec *r)
 {
 	b->ns = r->ns;
@@ -357,7 +377,7 @@ static void put_brief(struct ur_trace_brief *b, const struct ur_trace_rec *r)
 
 void tr_put_wr(struct tr_thread *t, struct ur_trace_rec *r)
 {
-	uint64_t at;
+	struct ur_trace_brief *b;
 
 	if (__builtin_expect(r->addr || r->vendor || r->context > UINT8_MAX ||
 				     r->wr_qpn >> 24,
@@ -366,15 +386,11 @@ void tr_put_wr(struct tr_thread *t, struct ur_trace_rec *r)
 		tr_put(t, r, true);
 		return;
 	}
-	if (!enter(t))
+	b = tr_begin_brief(t);
+	if (!b)
 		return;
-	at = t->ring ? claim(t, 1, true) : UINT64_MAX;
-	if (at != UINT64_MAX) {
-		put_brief((struct ur_trace_brief *)unit(t, at), r);
-		atomic_store_explicit(&t->ring->head, at + 1,
-				      memory_order_release);
-	}
-	leave(t);
+	put_brief(b, r);
+	tr_end_brief(t);
 }
 
 /* --- the real functions --- */

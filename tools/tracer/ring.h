@@ -38,6 +38,8 @@ enum ur_trace_class {
 	UR_TRACE_ALL = (1 << 5) - 1,
 	/* Not a class: a thread waits for room instead of losing records. */
 	UR_TRACE_BLOCK = 1 << 5,
+	/* Not a class: messages are counted, for `seq` and to find samples. */
+	UR_TRACE_NUMBERS = 1 << 6,
 };
 
 enum ur_trace_call {
@@ -57,7 +59,7 @@ enum ur_trace_kind {
 	UR_TRACE_CANCEL, /* the last `count` of that queue were not */
 	UR_TRACE_DONE,	 /* a completion was polled */
 	UR_TRACE_QP,	 /* a queue pair, and how it is connected */
-	/* POST and DONE of one unit: struct ur_trace_brief. */
+	/* POST, DONE, DATA and EMPTY of one unit: struct ur_trace_brief. */
 	UR_TRACE_BRIEF = 1 << 7,
 };
 
@@ -124,18 +126,25 @@ struct ur_trace_rec {
 _Static_assert(sizeof(struct ur_trace_rec) == UR_TRACE_REC * UR_TRACE_UNIT,
 	       "layout");
 
-/* A POST or DONE of a queue pair without vendor error: most records are. */
+/* A POST or DONE of a queue pair without vendor error, a DATA without error, or an
+ * EMPTY, if the numbers fit: most records are. */
 struct ur_trace_brief {
 	uint64_t ns;
 	/* UR_TRACE_BRIEF, UR_TRACE_BRIEF_DONE, queue, flags; `units` is 1 */
 	uint8_t kind;
 	uint8_t units;
-	uint8_t opcode;
-	uint8_t status;
-	uint32_t qp; /* number << 8 | context */
-	uint64_t wr_id;
-	uint32_t seq;
-	uint32_t bytes;
+	uint8_t opcode; /* DATA: of polls, the result; of others it is 0 */
+	union {
+		uint8_t status;
+		uint8_t call; /* DATA */
+	};
+	uint32_t qp;	/* number << 8 | context, or DATA: count */
+	uint64_t wr_id; /* EMPTY: the CQ */
+	union {
+		uint32_t seq;
+		uint32_t dur_ns; /* DATA, EMPTY */
+	};
+	uint32_t bytes; /* EMPTY: count */
 };
 
 _Static_assert(sizeof(struct ur_trace_brief) == UR_TRACE_UNIT, "layout");
@@ -144,6 +153,8 @@ _Static_assert(sizeof(struct ur_trace_brief) == UR_TRACE_UNIT, "layout");
 #define UR_TRACE_BRIEF_DONE  (1u << 6)
 #define UR_TRACE_BRIEF_QUEUE 4u /* shift; two bits */
 #define UR_TRACE_BRIEF_FLAGS 0xfu
+/* In place of the queue: DATA, or with UR_TRACE_BRIEF_DONE, EMPTY. */
+#define UR_TRACE_BRIEF_CALL  (3u << UR_TRACE_BRIEF_QUEUE)
 
 struct ur_trace_head {
 	uint32_t magic;

@@ -59,7 +59,8 @@ struct tr_call {
 struct tr_qp {
 	_Atomic uint64_t key; /* 0: free */
 	_Atomic uint32_t
-		messages; /* that were posted and take a receive there */
+		messages; /* that were posted and take a receive there; it
+			   * and `received` with UR_TRACE_NUMBERS only */
 	_Atomic uint32_t received;
 	_Atomic uint32_t signaled; /* posted */
 	_Atomic uint32_t sent;	   /* completions */
@@ -119,7 +120,12 @@ bool tr_enable(int fd, const char *order);
 void tr_disable(void);
 /* Append a record of rec->units units.  data: not into the spare room. */
 void tr_put(struct tr_thread *t, const struct ur_trace_rec *rec, bool data);
-/* The same of a POST or DONE, without `units`. */
+/* A record of one unit, NULL: none; its members are written where it stays: copied
+ * from the stack they would be read in other sizes than they were written, and the
+ * processor would wait for the memory. */
+struct ur_trace_brief *tr_begin_brief(struct tr_thread *t);
+void tr_end_brief(struct tr_thread *t);
+/* Append a POST or DONE, without `units`. */
 void tr_put_wr(struct tr_thread *t, struct ur_trace_rec *r);
 /* A function of a library of the program, which may not be linked to it; aborts
  * where there is none. */

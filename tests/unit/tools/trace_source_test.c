@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What leaves a ring before it is read: to a file, as long as there is space. */
+/* What leaves a ring before it is read: to a file, as long as there is space.  And
+ * what records of one unit become. */
 #include "trace.h"
 
 #include <setjmp.h>
@@ -7,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
 
@@ -94,10 +96,10 @@ static void spooled(void **state)
 
 	percent_free = 11;
 	put(s, SPOOLED_FROM);
-	ur_trace_spool(s);
+	assert_false(ur_trace_spool(s));
 	assert_int_equal(s->first->head->tail, 0);
 	put(s, 1);
-	ur_trace_spool(s);
+	assert_true(ur_trace_spool(s));
 	assert_int_equal(s->first->head->tail, SPOOLED_FROM + 1);
 	/* Over the end of the ring. */
 	put(s, UR_TRACE_UNITS);
@@ -106,7 +108,9 @@ static void spooled(void **state)
 	ur_trace_spool(s);
 	assert_int_equal(s->first->head->tail,
 			 SPOOLED_FROM + 1 + UR_TRACE_UNITS);
+	assert_false(s->full);
 	read_all(s);
+	assert_false(ur_trace_spool(s));
 	/* The file begins again. */
 	put(s, SPOOLED_FROM + 1);
 	ur_trace_spool(s);
@@ -125,6 +129,7 @@ static void no_space(void **state)
 	put(s, UR_TRACE_UNITS);
 	ur_trace_spool(s);
 	assert_int_equal(s->first->head->tail, 0);
+	assert_true(s->full);
 	percent_free = 11;
 	ur_trace_spool(s);
 	assert_int_equal(s->first->head->tail, UR_TRACE_UNITS);
@@ -135,11 +140,61 @@ static void no_space(void **state)
 	read_all(s);
 }
 
+static const struct ur_trace_rec *next(struct ur_trace_sources *s,
+				       const struct ur_trace_brief *b)
+{
+	struct ur_trace_head *h = s->first->head;
+
+	if (s->first->has_item)
+		ur_trace_pop(s->first);
+	memcpy((uint8_t *)h + UR_TRACE_HEAD + h->head++ * UR_TRACE_UNIT, b,
+	       sizeof(*b));
+	return &ur_trace_oldest(s, UINT64_MAX)->item.rec;
+}
+
+static void brief_calls(void **state)
+{
+	const uint8_t kind = UR_TRACE_BRIEF | UR_TRACE_BRIEF_CALL;
+	struct ur_trace_brief b = { .ns = 5000,
+				    .kind = kind,
+				    .units = 1,
+				    .opcode = 16,
+				    .call = UR_TRACE_CALL_ibv_poll_cq,
+				    .qp = 0xabcdef << 8 | 32,
+				    .wr_id = 77,
+				    .dur_ns = 1200,
+				    .bytes = 64 };
+	const struct ur_trace_rec *r = next(*state, &b);
+
+	assert_int_equal(r->kind, UR_TRACE_DATA);
+	assert_int_equal(r->ns, 5000);
+	assert_int_equal(r->call, UR_TRACE_CALL_ibv_poll_cq);
+	assert_int_equal(r->count, 32);
+	assert_int_equal(r->result, 16);
+	assert_int_equal(r->qpn, 0xabcdef);
+	assert_int_equal(r->id, 77);
+	assert_int_equal(r->dur_ns, 1200);
+	assert_int_equal(r->bytes, 64);
+	assert_int_equal(r->error, 0);
+	b.call = UR_TRACE_CALL_ibv_post_send;
+	r = next(*state, &b);
+	assert_int_equal(r->result, 0);
+	assert_int_equal(r->len, 16);
+	b.kind = kind | UR_TRACE_BRIEF_DONE;
+	b.bytes = 1000000;
+	r = next(*state, &b);
+	assert_int_equal(r->kind, UR_TRACE_EMPTY);
+	assert_int_equal(r->count, 1000000);
+	assert_int_equal(r->addr, 77);
+	assert_int_equal(r->wr_id, 3800);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(spooled, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_space, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(brief_calls, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
