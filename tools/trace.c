@@ -64,6 +64,7 @@ struct trace {
 	char socket[UR_TRACE_PATH];
 	pid_t child; /* 0: it has ended */
 	int status;
+	int write_error;  /* the first errno of the output; 0: none */
 	uint64_t last_ns; /* of the newest record */
 };
 
@@ -171,6 +172,12 @@ static void forward_signal(struct trace *t)
 		interrupted = 0;
 }
 
+static void flush(struct trace *t)
+{
+	if (fflush(t->out.file) && !t->write_error)
+		t->write_error = errno;
+}
+
 static void follow(struct trace *t)
 {
 	struct pollfd f = { t->pid ? t->sources.link : t->sources.listener,
@@ -187,7 +194,7 @@ static void follow(struct trace *t)
 		until = ur_clock_ns();
 		if (!drain(t, until, until + (late ? LATE_NS : SHARE_NS)) &&
 		    t->out.format != &ur_trace_perfetto)
-			(void)fflush(t->out.file);
+			flush(t);
 		late = ur_trace_spool(&t->sources);
 		if (interrupted && !t->child)
 			break;
@@ -327,9 +334,10 @@ static int trace_it(struct trace *t, char **argv)
 	t->out.format->begin(&t->out);
 	follow(t);
 	finish(t);
-	if ((ferror(t->out.file) | fflush(t->out.file)) && !t->status) {
+	flush(t);
+	if (ferror(t->out.file) && !t->status) {
 		ur_tool_error("%s: %s", t->out.path ? t->out.path : "stderr",
-			      strerror(errno));
+			      strerror(t->write_error ? t->write_error : EIO));
 		return 125;
 	}
 	return t->status;
