@@ -589,6 +589,8 @@ def refusals(env):
                              (('/sbin/ldconfig', '-V'), 'is statically linked', 0),
                              (('true',), 'nothing was recorded', 0),
                              (('--merge', '/dev/null'), 'is no file', 1),
+                             (('-o', '/dev/full', env.prog('memcheck')),
+                              'No space left', 125),
                              (('sh', '-c', 'exit 3'), '', 3)):
         p = Proc(env.b.wrap([env.urnic, 'trace', *args]))
         try:
