@@ -60,7 +60,7 @@ _urnic()
 			--help" -- "$word")
 		;;
 	pcap)
-		mapfile -t COMPREPLY < <(compgen -f -W "$(_urnic_pids) -w --device --qp \
+		mapfile -t COMPREPLY < <(compgen -f -W "$(_urnic_pids) -w --json --device --qp \
 			--peer --seconds --count --last --help" -- "$word")
 		;;
 	fault)
