@@ -18,6 +18,7 @@
 #include "engine/faulty_link.h"
 #include "engine/faulty_stream.h"
 #include "engine/internal.h"
+#include "engine/late_cqs.h"
 #include "engine/report.h"
 #include "fault/state.h"
 #include "shm/shm.h"
@@ -130,6 +131,7 @@ static void begin(const struct ur_fault_spec *spec)
 	atomic_store(&ur_fault_set, s);
 	for_each_lane(has_packets(s) ? install : stop_streams);
 	ur_device_faults_begin(s);
+	ur_late_cqs_begin();
 }
 
 static void step_if_due(struct ur_lane *l)
@@ -145,6 +147,13 @@ static void step_if_due(struct ur_lane *l)
 	ur_faults_wake_at(ur_faulty_link_due(l->link));
 	ur_lane_unlock(l);
 	ur_evq_flush_wakes();
+}
+
+/* Packets and completions whose time has come. */
+static void show_due(void)
+{
+	for_each_lane(step_if_due);
+	ur_late_cqs_show(ur_clock_ns());
 }
 
 static void answer(int fd, const char *text)
@@ -220,7 +229,7 @@ static void *faults_main(void *arg)
 		if (step <= now)
 			begin(&scenario->step[next_step].spec);
 		if (due <= now)
-			for_each_lane(step_if_due);
+			show_due();
 		pthread_mutex_lock(&lock);
 		/* Only now: the child of a fork() begins it again. */
 		next_step += step <= now;

@@ -16,7 +16,7 @@
 #define MAX_COUNT 1000000000000ull
 
 /* What a fault has behind its "="; of a device, and alone: nothing. */
-enum value { SHARE, TIME, BITS, NAK, VERB, DEVICE, ALONE };
+enum value { SHARE, TIME, BITS, NAK, VERB, HOLD, DEVICE, ALONE };
 
 static const struct kind {
 	const char *name;
@@ -44,6 +44,7 @@ static const struct kind {
 	[UR_FAULT_REMOVE] = { "remove", DEVICE, 0, 0 },
 	[UR_FAULT_OVERRUN] = { "overrun", DEVICE, 0, 0 },
 	[UR_FAULT_KILL_URNICD] = { "kill-urnicd", ALONE, 0, 0 },
+	[UR_FAULT_LATE_CQ] = { "late-cq", HOLD, 0, 0 },
 };
 
 struct word {
@@ -285,7 +286,7 @@ static bool error(struct in *in, struct ur_fault_rule *r, const char *t)
 }
 
 /* What a fault acts on, by which it can be restricted. */
-enum object { PACKETS = 1, CALLS = 2, DEVICES = 4 };
+enum object { PACKETS = 1, CALLS = 2, DEVICES = 4, COMPLETIONS = 8 };
 
 static uint8_t object_of(const struct ur_fault_rule *r)
 {
@@ -297,6 +298,8 @@ static uint8_t object_of(const struct ur_fault_rule *r)
 		return PACKETS;
 	case VERB:
 		return CALLS;
+	case HOLD:
+		return COMPLETIONS;
 	case DEVICE:
 		return DEVICES;
 	case ALONE:
@@ -312,7 +315,7 @@ static const struct {
 } named[] = {
 	{ "peer=", peer, PACKETS },
 	{ "qp=", qpn, PACKETS },
-	{ "device=", device, PACKETS | DEVICES },
+	{ "device=", device, PACKETS | DEVICES | COMPLETIONS },
 	{ "errno=", error, CALLS },
 };
 
@@ -329,6 +332,7 @@ static const char *filters_of(const struct ur_fault_rule *r)
 	case CALLS:
 		return "errno=NAME";
 	case DEVICES:
+	case COMPLETIONS:
 		return "device=NAME";
 	default:
 		return "nothing does";
@@ -373,6 +377,7 @@ static bool value(struct in *in, struct ur_fault_rule *r)
 	token(in, "@:/,", t);
 	switch (kinds[r->kind].value) {
 	case TIME:
+	case HOLD:
 		return quantity(in, t, times, "time", MAX_TIME, &r->value);
 	case BITS:
 		return quantity(in, t, rates, "rate", MAX_COUNT, &r->value);
@@ -417,7 +422,7 @@ static bool parts(struct in *in, struct ur_fault_rule *r)
 		if (!c || c == ',')
 			return true;
 		in->at++;
-		if (c != '/' && !(object_of(r) & (PACKETS | CALLS)))
+		if (c != '/' && kinds[r->kind].value >= DEVICE)
 			return wrong(in,
 				     "%s is in force or not: \"%c\" is for "
 				     "other faults",
@@ -428,6 +433,11 @@ static bool parts(struct in *in, struct ur_fault_rule *r)
 		if (!ok)
 			return false;
 	}
+}
+
+static bool is_time(enum value v)
+{
+	return v == TIME || v == HOLD;
 }
 
 static bool rule(struct in *in, struct ur_fault_rule *r)
@@ -448,7 +458,7 @@ static bool rule(struct in *in, struct ur_fault_rule *r)
 	} else if (k->value != SHARE && k->value < DEVICE) {
 		return wrong(in, "%s needs a value, as in %s=%s", k->name,
 			     k->name,
-			     k->value == TIME	? "1ms"
+			     is_time(k->value)	? "1ms"
 			     : k->value == BITS ? "100Mbit"
 			     : k->value == NAK	? "access"
 						: "reg_mr:3");
