@@ -32,6 +32,7 @@ static const char *const repaired[] = {
 	"reorder=%u%%",	   "delay=%uus",	  "jitter=%uus",
 	"rnr=0.%u%%",	   "slow=%ums@0.1%%",	  "drop=%u%%/ack",
 	"rate=%u0Mbit",	   "nak=sequence@0.%u%%", "late-cq=%uus@5%%",
+	"fork=%ums@0.1%%",
 };
 
 /* What programs have to check: they may fail, but not by a signal. */

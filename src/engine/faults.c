@@ -17,6 +17,7 @@
 #include "engine/device_faults.h"
 #include "engine/faulty_link.h"
 #include "engine/faulty_stream.h"
+#include "engine/fork_faults.h"
 #include "engine/internal.h"
 #include "engine/late_cqs.h"
 #include "engine/report.h"
@@ -341,6 +342,7 @@ void ur_faults_child(void)
 	pthread_mutex_init(&lock, NULL);
 	init_cond();
 	running = false;
+	atomic_store(&ur_fault_forking, false);
 	atomic_store(&due_ns, UR_NEVER);
 	if (ordered.fd >= 0)
 		close(ordered.fd);
@@ -354,6 +356,7 @@ __attribute__((constructor)) static void read_environment(void)
 	char why[UR_FAULT_WHY_LEN];
 
 	init_cond();
+	ur_fault_fork = ur_fork_fault;
 	if (!arg || !*arg)
 		return;
 	ur_log_init();

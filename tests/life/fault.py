@@ -103,6 +103,31 @@ def late_device(env):
     c.end()
 
 
+def forked(env):
+    """The program notices nothing of its children."""
+    text = alone(env, 'fork=3ms@5%,seed=7', 'forked')
+    if done(text).get('fork', 0) < 20 or \
+            text.count('exit handler of the program') != 1:
+        raise Failure(text)
+
+
+def forked_pair(wire):
+    """Data of all kinds of requests, both sides of which fork."""
+    def run(env):
+        port = env.port()
+        base = ['env', 'URNIC_SHM=0'] if wire else ['env']
+        argv = [env.prog('verify'), '-p', port, '-s', '20000', '-n', '200']
+        s, c = env.pair(*[base + faulty(env, f'fork=5ms@3%,seed={n}', argv + more)
+                          for n, more in
+                          ((1, ['-g', env.gid(env.a, 'v4')]),
+                           (2, ['-g', env.gid(env.b, 'v4'), env.a.ip4]))],
+                        port=port, timeout=60, wait=False)
+        for p in (c, s):
+            if p.wait(60) or set(done(p.text())) != {'fork'}:
+                raise Failure(s.describe() + c.describe())
+    return run
+
+
 def refused(env):
     text = pair(env, 'nak=access:3', good=False)
     if 'remote access error' not in text or done(text) != {'nak': 1}:
@@ -563,6 +588,10 @@ CASES += [Case(name, fn, far=False) for name, fn in (
     ('late-cq-events', late_cq('-M', 'events')),
     ('late-cq-device', late_device),
     ('late-cq-iwarp', stream('late-cq=500us@20%,seed=7', 'late-cq')),
+    ('forked', forked),
+    ('forked-shm', forked_pair(False)),
+    ('forked-by-wire', forked_pair(True)),
+    ('forked-iwarp', stream('fork=3ms@5%,seed=7', 'fork')),
     ('verified', verified),
     ('peer-killed', peer_killed),
     ('cleared', cleared),

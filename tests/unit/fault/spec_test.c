@@ -21,7 +21,7 @@ static struct ur_fault_scenario scenario;
 #define ALL                                                                       \
 	"drop, lost-ack, partition, port-down, no-address, corrupt, reset, rnr, " \
 	"nak, duplicate, delay, jitter, reorder, rate, slow, kill, fail, "        \
-	"remove, overrun, kill-urnicd, late-cq, seed, none"
+	"remove, overrun, kill-urnicd, late-cq, fork, seed, none"
 
 static const struct ur_fault_rule *good(const char *text)
 {
@@ -146,6 +146,25 @@ static void test_completions(void **state)
 			  "s, min");
 	bad("late-cq=1ms/in", "\"/in\" does not select what late-cq acts on: "
 			      "device=NAME");
+}
+
+static void test_forks(void **state)
+{
+	const struct ur_fault_rule *r = good("fork=20ms@1%");
+
+	(void)state;
+	assert_int_equal(r->value, 20000000);
+	assert_int_equal(r->millionths, 10000);
+	assert_int_equal(r->verb, UR_FAULT_VERB_COUNT);
+	assert_false(ur_fault_is_of_packets(r->kind));
+	r = good("fork=1ms:3/verb=reg_mr");
+	assert_int_equal(r->verb, UR_FAULT_reg_mr);
+	assert_int_equal(r->nth, 3);
+	bad("fork", "fork needs a value, as in fork=1ms");
+	bad("fork=1ms/in",
+	    "\"/in\" does not select what fork acts on: verb=NAME");
+	bad("fail=reg_mr/verb=reg_mr", "\"/verb=reg_mr\" does not select what "
+				       "fail acts on: errno=NAME");
 }
 
 static void test_verbs(void **state)
@@ -317,6 +336,7 @@ int main(void)
 		cmocka_unit_test(test_filters),
 		cmocka_unit_test(test_devices),
 		cmocka_unit_test(test_completions),
+		cmocka_unit_test(test_forks),
 		cmocka_unit_test(test_verbs),
 		cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_scenarios),
