@@ -60,7 +60,7 @@ _urnic()
 			--help" -- "$word")
 		;;
 	pcap)
-		mapfile -t COMPREPLY < <(compgen -f -W "$(_urnic_pids) -w --device --qp \
+		mapfile -t COMPREPLY < <(compgen -f -W "$(_urnic_pids) -w --json --device --qp \
 			--peer --seconds --count --last --help" -- "$word")
 		;;
 	fault)
@@ -68,7 +68,7 @@ _urnic()
 		if [[ $word != @* ]]; then
 			mapfile -t COMPREPLY < <(compgen -W "$(_urnic_pids) --device --peer --clear --json --help \
 				drop= delay= jitter= duplicate= reorder= corrupt= rate= partition rnr= nak= slow= kill: \
-				reset: fail= lost-ack= port-down no-address remove overrun kill-urnicd none" -- "$word")
+				reset: fail= lost-ack= port-down no-address remove overrun kill-urnicd late-cq= fork= none" -- "$word")
 		fi
 		;;
 	trace)

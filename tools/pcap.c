@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * urnic pcap: packets of running processes, as pcapng.
+ * urnic pcap: packets of running processes, as pcapng or lines of JSON.
  *
  * Each process writes to a ring of its own (core/capture.h), and this reads the
  * oldest record of all.  With --last the encoded packets wait in memory instead of
@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "config/parse.h"
 #include "pcap_frame.h"
+#include "pcap_json.h"
 #include "pcap_source.h"
 #include "pcapng.h"
 #include "urnic.h"
@@ -38,11 +39,13 @@
 #define KEEP_MAX   (512u << 20) /* bytes that --last keeps */
 
 static const char usage[] =
-	"usage: urnic pcap [PID...] -w FILE [options]\n"
+	"usage: urnic pcap [PID...] -w FILE|--json [options]\n"
 	"Writes the packets that your running processes send and receive as\n"
 	"pcapng, those through shared memory too, until interrupted or until the\n"
 	"processes have ended.  Without PID: all of yours, also later ones.\n"
 	"  -w FILE           the file; -: standard output (| tshark -r -)\n"
+	"  --json            a line of JSON for each packet, to standard output;\n"
+	"                    with -w: only the last line, of the whole\n"
 	"  --device NAME     only of this device\n"
 	"  --qp QPN          only of this queue pair and its peer (0x...)\n"
 	"  --peer ADDR       only to or from this address\n"
@@ -61,7 +64,8 @@ struct kept {
 };
 
 struct pcap {
-	const char *path;
+	const char *path; /* NULL: lines of JSON */
+	bool json;
 	FILE *out;
 	const char *device;
 	uint32_t qpn; /* UINT32_MAX: all */
@@ -149,7 +153,9 @@ static uint32_t interface_of(struct pcap *p, struct ur_source *x)
 	name[sizeof(name) - 1] = 0;
 	snprintf(text, sizeof(text), "process %u (%s)", x->pid, x->comm);
 	*at = p->interfaces++;
-	write_out(p, p->block, ur_pcapng_interface(p->block, name, text));
+	if (p->path)
+		write_out(p, p->block,
+			  ur_pcapng_interface(p->block, name, text));
 	return *at;
 }
 
@@ -180,20 +186,42 @@ static bool is_of_qp(const struct pcap *p, const struct ur_frame *f)
 	       f->dqpn == ur_source_peer_qpn(p->now, p->qpn);
 }
 
+static size_t as_pcapng(struct pcap *p, const struct ur_frame *f)
+{
+	const struct ur_pcapng_packet k = { .interface = f->interface,
+					    .ns = f->rec->ns + p->real_ns,
+					    .sent = f->sent,
+					    .data = f->data,
+					    .len = f->len,
+					    .comment = f->comment };
+
+	return ur_pcapng_packet(p->block, &k);
+}
+
+static size_t as_json(struct pcap *p, const struct ur_frame *f)
+{
+	char name[UR_CAPTURE_DEVICE];
+	const struct ur_pcap_json j = { .frame = f,
+					.ns = f->rec->ns + p->real_ns,
+					.pid = p->now->pid,
+					.comm = p->now->comm,
+					.device = name };
+
+	memcpy(name, p->now->head->device[f->rec->device], sizeof(name));
+	name[sizeof(name) - 1] = 0;
+	return ur_pcap_json_packet((char *)p->block, sizeof(p->block), &j);
+}
+
 static void on_frame(void *arg, const struct ur_frame *f)
 {
 	struct pcap *p = arg;
-	struct ur_pcapng_packet k = { .ns = f->rec->ns + p->real_ns,
-				      .sent = f->sent,
-				      .data = f->data,
-				      .len = f->len,
-				      .comment = f->comment };
 	size_t len;
 
 	if (!is_of_qp(p, f) || (p->count && p->packets >= p->count))
 		return;
-	k.interface = f->interface;
-	len = ur_pcapng_packet(p->block, &k);
+	len = p->path ? as_pcapng(p, f) : as_json(p, f);
+	if (!len)
+		return;
 	p->packets++;
 	if (p->last_ns)
 		keep(p, f->rec->ns, len);
@@ -305,7 +333,8 @@ static int run(struct pcap *p)
 	return err;
 }
 
-static void summarize(struct pcap *p)
+/* Of each interface; the sum of what is lost. */
+static uint64_t write_statistics(struct pcap *p)
 {
 	struct timespec t;
 	uint64_t now, lost = 0;
@@ -319,7 +348,7 @@ static void summarize(struct pcap *p)
 			uint64_t n = ur_source_lost(x, k);
 
 			lost += n;
-			if (x->interface[k] == UINT32_MAX)
+			if (x->interface[k] == UINT32_MAX || !p->path)
 				continue;
 			write_out(p, p->block,
 				  ur_pcapng_statistics(p->block,
@@ -327,7 +356,29 @@ static void summarize(struct pcap *p)
 						       x->records[k] + n, n));
 		}
 	}
+	return lost;
+}
+
+/* To the standard output, unless pcapng goes there. */
+static void summarize_json(struct pcap *p, uint64_t lost)
+{
+	FILE *f = p->path && p->out == stdout ? stderr : stdout;
+	size_t len = ur_pcap_json_end((char *)p->block, sizeof(p->block),
+				      p->packets, p->sources.n, lost);
+
+	if ((fwrite(p->block, len, 1, f) != 1 || fflush(f)) && !p->write_error)
+		p->write_error = errno ? errno : EIO;
+}
+
+static void summarize(struct pcap *p)
+{
+	uint64_t lost = write_statistics(p);
+
 	flush(p);
+	if (p->json) {
+		summarize_json(p, lost);
+		return;
+	}
 	fprintf(stderr, "%llu packets of %u processes",
 		(unsigned long long)p->packets, p->sources.n);
 	if (lost)
@@ -368,7 +419,8 @@ static int capture(struct pcap *p)
 	else if (err == -ETIMEDOUT || err == -EPROTO)
 		ur_tool_error("urnicd does not answer: %s", strerror(-err));
 	if (p->write_error)
-		ur_tool_error("%s: %s", p->path, strerror(p->write_error));
+		ur_tool_error("%s: %s", p->path ? p->path : "standard output",
+			      strerror(p->write_error));
 	return (err && err != -EPIPE) || p->write_error ? 1 : 0;
 }
 
@@ -390,6 +442,9 @@ static bool option(struct pcap *p, int c, const char *text)
 	switch (c) {
 	case 'w':
 		p->path = text;
+		return true;
+	case 'j':
+		p->json = true;
 		return true;
 	case 'd':
 		p->device = text;
@@ -444,6 +499,7 @@ static int parse(struct pcap *p, int argc, char **argv)
 		{ "seconds", required_argument, NULL, 's' },
 		{ "count", required_argument, NULL, 'c' },
 		{ "last", required_argument, NULL, 'l' },
+		{ "json", no_argument, NULL, 'j' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
@@ -464,9 +520,11 @@ static int parse(struct pcap *p, int argc, char **argv)
 	}
 	if (!pids(p, argc - optind, argv + optind))
 		return 2;
-	if (p->path && (strcmp(p->path, "-") != 0 || !isatty(STDOUT_FILENO)))
+	if (p->path ? strcmp(p->path, "-") != 0 || !isatty(STDOUT_FILENO)
+		    : p->json)
 		return -1;
-	ur_tool_error("pcap: -w FILE, or -w - and a pipe (| tshark -r -)");
+	ur_tool_error("pcap: -w FILE, -w - and a pipe (| tshark -r -), or "
+		      "--json");
 	return 2;
 }
 
@@ -494,13 +552,16 @@ static int open_all(struct pcap *p)
 
 static int open_file(struct pcap *p)
 {
-	p->out = strcmp(p->path, "-") == 0 ? stdout : fopen(p->path, "we");
+	p->out = !p->path || strcmp(p->path, "-") == 0 ? stdout
+						       : fopen(p->path, "we");
 	if (!p->out) {
 		ur_tool_error("%s: %s", p->path, strerror(errno));
 		return -errno;
 	}
 	write_out(p, p->block,
-		  ur_pcapng_section(p->block, "urnic " UR_VERSION));
+		  p->path ? ur_pcapng_section(p->block, "urnic " UR_VERSION)
+			  : ur_pcap_json_start((char *)p->block,
+					       sizeof(p->block), UR_VERSION));
 	return 0;
 }
 

@@ -25,13 +25,14 @@
 #define SECOND	  1000000000u
 #define SPEC	  256u
 
-/* What the protocol repairs: the program must not fail.  % is a number from 1
- * to 100. */
+/* What the protocol repairs, and what is no error: the program must not fail.  % is a
+ * number from 1 to 100. */
 static const char *const repaired[] = {
-	"drop=0.%u%%",	"corrupt=0.%u%%",      "duplicate=%u%%",
-	"reorder=%u%%", "delay=%uus",	       "jitter=%uus",
-	"rnr=0.%u%%",	"slow=%ums@0.1%%",     "drop=%u%%/ack",
-	"rate=%u0Mbit", "nak=sequence@0.%u%%",
+	"drop=0.%u%%",	   "corrupt=0.%u%%",	  "duplicate=%u%%",
+	"reorder=%u%%",	   "delay=%uus",	  "jitter=%uus",
+	"rnr=0.%u%%",	   "slow=%ums@0.1%%",	  "drop=%u%%/ack",
+	"rate=%u0Mbit",	   "nak=sequence@0.%u%%", "late-cq=%uus@5%%",
+	"fork=%ums@0.1%%",
 };
 
 /* What programs have to check: they may fail, but not by a signal. */

@@ -46,6 +46,7 @@ int ur_cq_init(struct ur_cq *cq, uint32_t cqe, struct ur_evq *channel,
 	cq->limit = cq->cqe;
 	ur_latch_init(&cq->lock);
 	atomic_init(&cq->fire_at_ns, UR_NEVER);
+	cq->show_at_ns = UR_NEVER;
 	ur_list_init(&cq->moderated);
 	ur_list_init(&cq->waiting);
 	cq->channel = channel;
@@ -74,50 +75,6 @@ int ur_cq_fini(struct ur_cq *cq)
 	ur_evq_drain(cq->async, &cq->async_source);
 	ur_ring_put(cq->ring_source, cq->ring, ring_bytes(cq->mask),
 		    UR_RING_CQ);
-	return 0;
-}
-
-/* Returns the old ring, or NULL if the entries held do not fit. */
-static struct ur_cqe *ring_swap(struct ur_cq *cq, struct ur_cqe *ring,
-				uint32_t mask)
-{
-	uint32_t head = load(&cq->head);
-	uint32_t tail = load(&cq->tail);
-	struct ur_cqe *old = cq->ring;
-
-	if (tail - head > mask)
-		return NULL;
-	for (uint32_t i = head; i != tail; i++)
-		ring[i & mask] = old[i & cq->mask];
-	cq->ring = ring;
-	cq->mask = mask;
-	cq->cqe = mask;
-	cq->limit = mask;
-	return old;
-}
-
-int ur_cq_resize(struct ur_cq *cq, uint32_t cqe)
-{
-	const struct ur_ring_source *source = cq->ring_source;
-	const struct ur_ring_source *old_source = source;
-	struct ur_cqe *ring, *old;
-	uint32_t mask, old_mask;
-
-	if (cqe == 0 || cqe > UR_MAX_CQE)
-		return -EINVAL;
-	ring = ring_get(&source, cqe, &mask);
-	if (!ring)
-		return -ENOMEM;
-	ur_latch_lock(&cq->lock);
-	old_mask = cq->mask;
-	old = ring_swap(cq, ring, mask);
-	ur_latch_unlock(&cq->lock);
-	if (!old) {
-		ur_ring_put(source, ring, ring_bytes(mask), UR_RING_CQ);
-		return -EINVAL;
-	}
-	cq->ring_source = source;
-	ur_ring_put(old_source, old, ring_bytes(old_mask), UR_RING_CQ);
 	return 0;
 }
 
@@ -187,35 +144,100 @@ static void overrun(struct ur_cq *cq, uint32_t qpn)
 				  cq->object, 0);
 }
 
+/* The entry at the tail is seen from now on. */
+static inline __attribute__((always_inline)) void
+publish(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited)
+{
+	uint32_t armed;
+
+	store(&cq->tail, load(&cq->tail) + 1);
+	cq->pushed++;
+	if (__builtin_expect(cq->waited_for, 0))
+		ur_cross_reached(cq, cqe);
+	armed = load(&cq->armed);
+	if ((armed == UR_CQ_ARMED_ANY ||
+	     (armed == UR_CQ_ARMED_SOLICITED && solicited)) &&
+	    !moderated(cq, cqe->ts_ns))
+		disarm_and_signal(cq);
+}
+
+/* Their owners may be gone, and a lane of theirs is not this thread's. */
+static void show(struct ur_cq *cq)
+{
+	struct ur_cqe c = { .owner = UR_CQE_SRQ };
+
+	for (; cq->held; cq->held--) {
+		c.ts_ns = cq->ring[load(&cq->tail) & cq->mask].ts_ns;
+		publish(cq, &c, cq->held_solicited);
+	}
+	cq->held_solicited = false;
+	cq->show_at_ns = UR_NEVER;
+}
+
+/* True: the completion is not to be seen yet, nor those that follow. */
+static bool holds(struct ur_cq *cq)
+{
+	uint64_t until = 0;
+
+	/* Queue pairs wait for it: they would have to be woken later. */
+	if (cq->waited_for)
+		show(cq);
+	else if (cq->held)
+		return true;
+	else if (cq->late)
+		until = cq->late(cq->late_arg, cq, cq->pushed);
+	if (until)
+		cq->show_at_ns = until;
+	return until;
+}
+
+/* The queue is full, exhausted or late. */
+static bool push_slowly(struct ur_cq *cq, const struct ur_cqe *cqe,
+			bool solicited)
+{
+	uint32_t head = load(&cq->head);
+	uint32_t limit = cq->late && !cq->exhausted ? cq->cqe : cq->limit;
+
+	if (load(&cq->tail) + cq->held - head >= limit)
+		show(cq);
+	if (load(&cq->tail) + cq->held - head >= limit) {
+		if (!atomic_load_explicit(&cq->ignore_overrun,
+					  memory_order_relaxed)) {
+			overrun(cq, cqe->qpn);
+			return false;
+		}
+		store(&cq->head, head + 1);
+	}
+	if (holds(cq)) {
+		cq->ring[(load(&cq->tail) + cq->held++) & cq->mask] = *cqe;
+		cq->held_solicited |= solicited;
+	} else {
+		cq->ring[load(&cq->tail) & cq->mask] = *cqe;
+		publish(cq, cqe, solicited);
+	}
+	return true;
+}
+
 bool ur_cq_push(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited)
 {
-	uint32_t tail, armed;
-	bool room;
+	uint32_t tail;
+	bool done = true;
 
 	ur_latch_lock(&cq->lock);
 	tail = load(&cq->tail);
-	room = tail - load(&cq->head) < cq->limit;
-	if (!room &&
-	    atomic_load_explicit(&cq->ignore_overrun, memory_order_relaxed)) {
-		store(&cq->head, load(&cq->head) + 1);
-		room = true;
-	}
-	if (room) {
+	if (__builtin_expect(tail - load(&cq->head) < cq->limit, 1)) {
 		cq->ring[tail & cq->mask] = *cqe;
-		store(&cq->tail, tail + 1);
-		cq->pushed++;
-		if (__builtin_expect(cq->waited_for, 0))
-			ur_cross_reached(cq, cqe);
-		armed = load(&cq->armed);
-		if ((armed == UR_CQ_ARMED_ANY ||
-		     (armed == UR_CQ_ARMED_SOLICITED && solicited)) &&
-		    !moderated(cq, cqe->ts_ns))
-			disarm_and_signal(cq);
+		publish(cq, cqe, solicited);
 	} else {
-		overrun(cq, cqe->qpn);
+		done = push_slowly(cq, cqe, solicited);
 	}
 	ur_latch_unlock(&cq->lock);
-	return room;
+	return done;
+}
+
+static void set_limit(struct ur_cq *cq)
+{
+	cq->limit = cq->exhausted || cq->late ? 0 : cq->cqe;
 }
 
 bool ur_cq_exhaust(struct ur_cq *cq)
@@ -224,18 +246,88 @@ bool ur_cq_exhaust(struct ur_cq *cq)
 
 	ur_latch_lock(&cq->lock);
 	may = !atomic_load(&cq->ignore_overrun);
-	if (may)
-		cq->limit = 0;
+	cq->exhausted |= may;
+	set_limit(cq);
 	ur_latch_unlock(&cq->lock);
 	return may;
+}
+
+void ur_cq_set_late(struct ur_cq *cq, ur_cq_late_fn *late, void *arg)
+{
+	ur_latch_lock(&cq->lock);
+	if (!late)
+		show(cq);
+	cq->late = late;
+	cq->late_arg = arg;
+	set_limit(cq);
+	ur_latch_unlock(&cq->lock);
+}
+
+uint64_t ur_cq_show(struct ur_cq *cq, uint64_t now_ns)
+{
+	uint64_t next;
+
+	ur_latch_lock(&cq->lock);
+	if (cq->show_at_ns <= now_ns)
+		show(cq);
+	next = cq->show_at_ns;
+	ur_latch_unlock(&cq->lock);
+	return next;
 }
 
 void ur_cq_ignore_overrun(struct ur_cq *cq, bool on)
 {
 	ur_latch_lock(&cq->lock);
-	cq->limit = cq->cqe;
+	cq->exhausted = false;
+	set_limit(cq);
 	atomic_store_explicit(&cq->ignore_overrun, on, memory_order_relaxed);
 	ur_latch_unlock(&cq->lock);
+}
+
+/* Returns the old ring, or NULL if the entries held do not fit. */
+static struct ur_cqe *ring_swap(struct ur_cq *cq, struct ur_cqe *ring,
+				uint32_t mask)
+{
+	uint32_t head = load(&cq->head);
+	uint32_t tail = load(&cq->tail);
+	struct ur_cqe *old = cq->ring;
+
+	if (tail - head > mask)
+		return NULL;
+	for (uint32_t i = head; i != tail; i++)
+		ring[i & mask] = old[i & cq->mask];
+	cq->ring = ring;
+	cq->mask = mask;
+	cq->cqe = mask;
+	cq->exhausted = false;
+	set_limit(cq);
+	return old;
+}
+
+int ur_cq_resize(struct ur_cq *cq, uint32_t cqe)
+{
+	const struct ur_ring_source *source = cq->ring_source;
+	const struct ur_ring_source *old_source = source;
+	struct ur_cqe *ring, *old;
+	uint32_t mask, old_mask;
+
+	if (cqe == 0 || cqe > UR_MAX_CQE)
+		return -EINVAL;
+	ring = ring_get(&source, cqe, &mask);
+	if (!ring)
+		return -ENOMEM;
+	ur_latch_lock(&cq->lock);
+	show(cq);
+	old_mask = cq->mask;
+	old = ring_swap(cq, ring, mask);
+	ur_latch_unlock(&cq->lock);
+	if (!old) {
+		ur_ring_put(source, ring, ring_bytes(mask), UR_RING_CQ);
+		return -EINVAL;
+	}
+	cq->ring_source = source;
+	ur_ring_put(old_source, old, ring_bytes(old_mask), UR_RING_CQ);
+	return 0;
 }
 
 uint32_t ur_cq_poll(struct ur_cq *cq, struct ur_cqe *out, uint32_t n)
@@ -282,6 +374,7 @@ void ur_cq_purge(struct ur_cq *cq, const void *qp)
 	uint32_t head, tail, to;
 
 	ur_latch_lock(&cq->lock);
+	show(cq);
 	head = load(&cq->head);
 	tail = load(&cq->tail);
 	to = head;

@@ -9,6 +9,9 @@
  * it sleeps. Programs rely on that: ibv_rc_pingpong treats an event without a
  * new entry as an error. Only of a channel that does not block there may be such
  * an event (ur_cq_take_idle()).
+ *
+ * A queue can be made late (a fault, urnic-fault(7)): completions are then kept
+ * behind the tail, in order, until ur_cq_show() moves it.
  */
 #ifndef UR_CORE_CQ_H
 #define UR_CORE_CQ_H
@@ -71,16 +74,24 @@ enum ur_cq_armed {
 	UR_CQ_ARMED_ANY,
 };
 
+struct ur_cq;
+
+/* Under cq->lock: until when its next completion, the `number`th since the queue was
+ * made, is not to be seen; 0: it is seen at once. */
+typedef uint64_t ur_cq_late_fn(void *arg, const struct ur_cq *cq,
+			       uint64_t number);
+
 struct ur_cq {
 	struct ur_latch lock;
 	struct ur_cqe *ring; /* capacity a power of two */
 	uint32_t mask;
 	uint32_t cqe; /* usable entries: mask, at least as many as requested */
-	uint32_t limit;		/* the same, or 0 (ur_cq_exhaust()); lock */
+	uint32_t limit;		/* the same, or 0: exhausted or late; lock */
 	_Atomic uint32_t tail;	/* producer; written under lock */
 	_Atomic uint32_t head;	/* consumer; written under lock */
 	_Atomic uint32_t armed; /* enum ur_cq_armed; written under lock */
 	bool overrun;
+	bool exhausted;		     /* ur_cq_exhaust(); lock */
 	_Atomic bool ignore_overrun; /* written under lock; see ur_cq_push() */
 	bool waited_for;	     /* `waiting` may have members; lock */
 	bool stamped; /* constant: the application may read the entries' ts_ns */
@@ -106,6 +117,12 @@ struct ur_cq {
 	_Atomic uint32_t users;	   /* QPs attached: destroying needs 0 */
 	/* Threads that yield, since they polled and the lane was taken */
 	_Atomic uint32_t yielders;
+	/* ur_cq_set_late(); lock. */
+	ur_cq_late_fn *late; /* NULL: the queue is not late */
+	void *late_arg;
+	uint32_t held; /* entries behind the tail */
+	bool held_solicited;
+	uint64_t show_at_ns; /* UR_NEVER: none are held */
 	/* The ring's source; NULL: default memory. */
 	const struct ur_ring_source *ring_source;
 	/*
@@ -144,6 +161,13 @@ bool ur_cq_push(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited);
 
 /* The next completion overruns it, and all that follow; false: overruns are ignored. */
 bool ur_cq_exhaust(struct ur_cq *cq);
+
+/* Ask `late` from now on; NULL: not any more, and what is held is seen. */
+void ur_cq_set_late(struct ur_cq *cq, ur_cq_late_fn *late, void *arg);
+
+/* Completions that are held until now_ns are seen.  When the next ones are to be:
+ * UR_NEVER if none are held. */
+uint64_t ur_cq_show(struct ur_cq *cq, uint64_t now_ns);
 
 /* At any time, also while QPs are attached. */
 void ur_cq_ignore_overrun(struct ur_cq *cq, bool on);

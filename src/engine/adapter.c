@@ -15,6 +15,7 @@
 #include "engine/faults.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
+#include "engine/late_cqs.h"
 #include "engine/shm_peers.h"
 #include "shm/export.h"
 
@@ -538,6 +539,7 @@ void ur_adapter_cq_list(struct ur_adapter *a, struct ur_cq *cq)
 {
 	ur_lock(&a->cqs_lock);
 	ur_list_add_tail(&a->cqs, &cq->listed);
+	ur_late_cqs_cq(a, cq);
 	ur_unlock(&a->cqs_lock);
 }
 

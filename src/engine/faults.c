@@ -17,7 +17,9 @@
 #include "engine/device_faults.h"
 #include "engine/faulty_link.h"
 #include "engine/faulty_stream.h"
+#include "engine/fork_faults.h"
 #include "engine/internal.h"
+#include "engine/late_cqs.h"
 #include "engine/report.h"
 #include "fault/state.h"
 #include "shm/shm.h"
@@ -130,6 +132,7 @@ static void begin(const struct ur_fault_spec *spec)
 	atomic_store(&ur_fault_set, s);
 	for_each_lane(has_packets(s) ? install : stop_streams);
 	ur_device_faults_begin(s);
+	ur_late_cqs_begin();
 }
 
 static void step_if_due(struct ur_lane *l)
@@ -145,6 +148,13 @@ static void step_if_due(struct ur_lane *l)
 	ur_faults_wake_at(ur_faulty_link_due(l->link));
 	ur_lane_unlock(l);
 	ur_evq_flush_wakes();
+}
+
+/* Packets and completions whose time has come. */
+static void show_due(void)
+{
+	for_each_lane(step_if_due);
+	ur_late_cqs_show(ur_clock_ns());
 }
 
 static void answer(int fd, const char *text)
@@ -220,7 +230,7 @@ static void *faults_main(void *arg)
 		if (step <= now)
 			begin(&scenario->step[next_step].spec);
 		if (due <= now)
-			for_each_lane(step_if_due);
+			show_due();
 		pthread_mutex_lock(&lock);
 		/* Only now: the child of a fork() begins it again. */
 		next_step += step <= now;
@@ -332,6 +342,7 @@ void ur_faults_child(void)
 	pthread_mutex_init(&lock, NULL);
 	init_cond();
 	running = false;
+	atomic_store(&ur_fault_forking, false);
 	atomic_store(&due_ns, UR_NEVER);
 	if (ordered.fd >= 0)
 		close(ordered.fd);
@@ -345,6 +356,7 @@ __attribute__((constructor)) static void read_environment(void)
 	char why[UR_FAULT_WHY_LEN];
 
 	init_cond();
+	ur_fault_fork = ur_fork_fault;
 	if (!arg || !*arg)
 		return;
 	ur_log_init();

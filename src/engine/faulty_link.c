@@ -165,6 +165,8 @@ static void apply(const struct ur_fault_rule *r, uint32_t draw,
 	case UR_FAULT_REMOVE:
 	case UR_FAULT_OVERRUN:
 	case UR_FAULT_KILL_URNICD:
+	case UR_FAULT_LATE_CQ:
+	case UR_FAULT_FORK:
 	case UR_FAULT_KINDS:
 		break;
 	}

@@ -16,7 +16,7 @@
 #define MAX_COUNT 1000000000000ull
 
 /* What a fault has behind its "="; of a device, and alone: nothing. */
-enum value { SHARE, TIME, BITS, NAK, VERB, DEVICE, ALONE };
+enum value { SHARE, TIME, BITS, NAK, VERB, HOLD, LIFE, DEVICE, ALONE };
 
 static const struct kind {
 	const char *name;
@@ -44,6 +44,8 @@ static const struct kind {
 	[UR_FAULT_REMOVE] = { "remove", DEVICE, 0, 0 },
 	[UR_FAULT_OVERRUN] = { "overrun", DEVICE, 0, 0 },
 	[UR_FAULT_KILL_URNICD] = { "kill-urnicd", ALONE, 0, 0 },
+	[UR_FAULT_LATE_CQ] = { "late-cq", HOLD, 0, 0 },
+	[UR_FAULT_FORK] = { "fork", LIFE, 0, 0 },
 };
 
 struct word {
@@ -274,6 +276,16 @@ static bool qpn(struct in *in, struct ur_fault_rule *r, const char *t)
 	return true;
 }
 
+static bool verb(struct in *in, struct ur_fault_rule *r, const char *t)
+{
+	uint64_t n = 0;
+
+	if (!one_of(in, verbs, t, "verb that can fail or fork", &n))
+		return false;
+	r->verb = (uint8_t)n;
+	return true;
+}
+
 static bool error(struct in *in, struct ur_fault_rule *r, const char *t)
 {
 	uint64_t n = 0;
@@ -285,7 +297,13 @@ static bool error(struct in *in, struct ur_fault_rule *r, const char *t)
 }
 
 /* What a fault acts on, by which it can be restricted. */
-enum object { PACKETS = 1, CALLS = 2, DEVICES = 4 };
+enum object {
+	PACKETS = 1,
+	CALLS = 2,
+	DEVICES = 4,
+	COMPLETIONS = 8,
+	FORKS = 16
+};
 
 static uint8_t object_of(const struct ur_fault_rule *r)
 {
@@ -297,6 +315,10 @@ static uint8_t object_of(const struct ur_fault_rule *r)
 		return PACKETS;
 	case VERB:
 		return CALLS;
+	case HOLD:
+		return COMPLETIONS;
+	case LIFE:
+		return FORKS;
 	case DEVICE:
 		return DEVICES;
 	case ALONE:
@@ -312,8 +334,9 @@ static const struct {
 } named[] = {
 	{ "peer=", peer, PACKETS },
 	{ "qp=", qpn, PACKETS },
-	{ "device=", device, PACKETS | DEVICES },
+	{ "device=", device, PACKETS | DEVICES | COMPLETIONS },
 	{ "errno=", error, CALLS },
+	{ "verb=", verb, FORKS },
 };
 
 static const char *filters_of(const struct ur_fault_rule *r)
@@ -328,7 +351,10 @@ static const char *filters_of(const struct ur_fault_rule *r)
 			       : "in, out, peer=, qp=, device=";
 	case CALLS:
 		return "errno=NAME";
+	case FORKS:
+		return "verb=NAME";
 	case DEVICES:
+	case COMPLETIONS:
 		return "device=NAME";
 	default:
 		return "nothing does";
@@ -373,6 +399,8 @@ static bool value(struct in *in, struct ur_fault_rule *r)
 	token(in, "@:/,", t);
 	switch (kinds[r->kind].value) {
 	case TIME:
+	case HOLD:
+	case LIFE:
 		return quantity(in, t, times, "time", MAX_TIME, &r->value);
 	case BITS:
 		return quantity(in, t, rates, "rate", MAX_COUNT, &r->value);
@@ -417,7 +445,7 @@ static bool parts(struct in *in, struct ur_fault_rule *r)
 		if (!c || c == ',')
 			return true;
 		in->at++;
-		if (c != '/' && !(object_of(r) & (PACKETS | CALLS)))
+		if (c != '/' && kinds[r->kind].value >= DEVICE)
 			return wrong(in,
 				     "%s is in force or not: \"%c\" is for "
 				     "other faults",
@@ -430,6 +458,11 @@ static bool parts(struct in *in, struct ur_fault_rule *r)
 	}
 }
 
+static bool is_time(enum value v)
+{
+	return v == TIME || v == HOLD || v == LIFE;
+}
+
 static bool rule(struct in *in, struct ur_fault_rule *r)
 {
 	const struct kind *k;
@@ -440,6 +473,7 @@ static bool rule(struct in *in, struct ur_fault_rule *r)
 	if (!kind_of(in, name, &r->kind))
 		return false;
 	k = &kinds[r->kind];
+	r->verb = k->value == LIFE ? UR_FAULT_VERB_COUNT : 0;
 	r->millionths = UR_FAULT_MILLION;
 	if (*in->at == '=') {
 		in->at++;
@@ -448,7 +482,7 @@ static bool rule(struct in *in, struct ur_fault_rule *r)
 	} else if (k->value != SHARE && k->value < DEVICE) {
 		return wrong(in, "%s needs a value, as in %s=%s", k->name,
 			     k->name,
-			     k->value == TIME	? "1ms"
+			     is_time(k->value)	? "1ms"
 			     : k->value == BITS ? "100Mbit"
 			     : k->value == NAK	? "access"
 						: "reg_mr:3");

@@ -6,7 +6,7 @@
  *   ITEM   = "seed=" N | FAULT ["=" VALUE] {"@" SHARE | ":" N | "/" FILTER}
  *   SHARE  = P "%" (of those that match, by chance) | N (the first N of them)
  *   FILTER = "in" | "out" | CLASS | "peer=" ADDRESS | "qp=" N |
- *            "device=" NAME | "errno=" NAME
+ *            "device=" NAME | "errno=" NAME | "verb=" NAME
  *
  * A fault without a value of its own takes a SHARE for it: "drop=1%" is
  * "drop@1%".  Those of a device, and of urnicd, are in force or not, without value
@@ -46,6 +46,8 @@ enum ur_fault_kind {
 	UR_FAULT_REMOVE,
 	UR_FAULT_OVERRUN,
 	UR_FAULT_KILL_URNICD,
+	UR_FAULT_LATE_CQ,
+	UR_FAULT_FORK,
 	UR_FAULT_KINDS,
 };
 
@@ -89,7 +91,7 @@ struct ur_fault_rule {
 	uint8_t kind; /* enum ur_fault_kind */
 	uint8_t directions;
 	uint8_t classes;
-	uint8_t verb; /* FAIL: enum ur_fault_verb */
+	uint8_t verb; /* FAIL, FORK: enum ur_fault_verb, or their number: any */
 	bool has_peer;
 	uint8_t peer[16]; /* IPv4 mapped */
 	char device[16];  /* "": any */

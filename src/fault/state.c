@@ -10,6 +10,8 @@
 
 struct ur_fault_set *_Atomic ur_fault_set;
 _Atomic uint64_t ur_fault_done[UR_FAULT_KINDS];
+void (*ur_fault_fork)(uint64_t life_ns, uint32_t draw);
+_Atomic bool ur_fault_forking;
 
 struct ur_fault_set *ur_fault_set_new(const struct ur_fault_spec *spec)
 {
@@ -87,6 +89,21 @@ void ur_fault_pace(const struct ur_fault_rule *r, uint32_t draw,
 		(void)raise(SIGKILL);
 }
 
+/* Calls while a child is made or lives are not counted. */
+static void fork_if_due(struct ur_fault_set *s, uint32_t i,
+			enum ur_fault_verb verb)
+{
+	uint64_t n = atomic_load(&s->count[i].seen);
+
+	if (!ur_fault_fork || atomic_exchange(&ur_fault_forking, true))
+		return;
+	if (ur_fault_is_due(s, i, verb, n))
+		ur_fault_fork(s->spec.rule[i].value,
+			      ur_fault_draw(~s->spec.seed, i, verb, n));
+	else
+		atomic_store(&ur_fault_forking, false);
+}
+
 int ur_fault_call_slow(enum ur_fault_verb verb)
 {
 	struct ur_fault_set *s =
@@ -95,6 +112,9 @@ int ur_fault_call_slow(enum ur_fault_verb verb)
 	for (uint32_t i = 0; s && i < s->spec.n; i++) {
 		const struct ur_fault_rule *r = &s->spec.rule[i];
 
+		if (r->kind == UR_FAULT_FORK &&
+		    (r->verb == verb || r->verb == UR_FAULT_VERB_COUNT))
+			fork_if_due(s, i, verb);
 		if (r->kind != UR_FAULT_FAIL || r->verb != verb ||
 		    !ur_fault_is_due(s, i, verb,
 				     atomic_load(&s->count[i].seen)))

@@ -45,6 +45,13 @@ void ur_fault_count(struct ur_fault_set *s, uint32_t rule);
 void ur_fault_pace(const struct ur_fault_rule *r, uint32_t draw,
 		   uint64_t *delay_ns, uint64_t *bits_per_s);
 
+/*
+ * The engine's, NULL before: forks soon, a child that lives up to life_ns; `draw`, in
+ * millionths, says when and how long.  One at a time: until ur_fault_forking is clear.
+ */
+extern void (*ur_fault_fork)(uint64_t life_ns, uint32_t draw);
+extern _Atomic bool ur_fault_forking;
+
 /* 0, or -errno: this call of the verb is to fail with it. */
 int ur_fault_call_slow(enum ur_fault_verb verb);
 

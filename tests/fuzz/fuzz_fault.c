@@ -22,7 +22,7 @@ static void check(const struct ur_fault_spec *s)
 		const struct ur_fault_rule *r = &s->rule[i];
 
 		if (r->kind >= UR_FAULT_KINDS ||
-		    r->verb >= UR_FAULT_VERB_COUNT ||
+		    r->verb > UR_FAULT_VERB_COUNT ||
 		    r->millionths > UR_FAULT_MILLION || !r->millionths ||
 		    r->at + r->len > strlen(s->text))
 			abort();

@@ -60,6 +60,74 @@ def counted(env):
         raise Failure(f'{n} instead of 5')
 
 
+def alone(env, spec, prog, *args):
+    """A program without a peer, which succeeds; its output."""
+    p = env.run(env.a, *faulty(env, spec, [env.prog(prog), *args]))
+    if p.wait(60):
+        raise Failure(p.describe())
+    return p.text()
+
+
+def early(text):
+    """Sends that were seen before their receives."""
+    return int(re.search(r'(\d+) of \d+ sends before', text)[1])
+
+
+def late_cq(*args):
+    """Between queues the order changes; in each it does not, and no event is lost."""
+    def run(env):
+        if early(alone(env, 'none', 'late_cq', *args)):
+            raise Failure('in another order without the fault')
+        text = alone(env, 'late-cq=500us@20%,seed=7', 'late_cq', *args)
+        if not early(text) or set(done(text)) != {'late-cq'}:
+            raise Failure(text)
+    return run
+
+
+def late_device(env):
+    """Not of another device, until a running program gets the fault."""
+    text = alone(env, 'late-cq=1ms/device=urniw0', 'late_cq')
+    if early(text) or done(text):
+        raise Failure(text)
+    s, c = start(env, 'stream', '-n 0')
+    c.wait_text('running', 20)
+    pid = c.leaf()
+    on_client(env, 'fault', pid, 'late-cq=1ms@50%,seed=1')
+    until('late completions', lambda: counted_by(env, pid, 'late-cq=1ms@50%') > 20)
+    if path_of(env, pid) == {'sockets'}:
+        raise Failure('it has left shared memory')
+    on_client(env, 'fault', pid, '--clear')
+    if in_force(env, pid)['done']['late-cq'] <= 20 or not c.running():
+        raise Failure(f'{in_force(env, pid)} {c.describe()}')
+    s.end()
+    c.end()
+
+
+def forked(env):
+    """The program notices nothing of its children."""
+    text = alone(env, 'fork=3ms@5%,seed=7', 'forked')
+    if done(text).get('fork', 0) < 20 or \
+            text.count('exit handler of the program') != 1:
+        raise Failure(text)
+
+
+def forked_pair(wire):
+    """Data of all kinds of requests, both sides of which fork."""
+    def run(env):
+        port = env.port()
+        base = ['env', 'URNIC_SHM=0'] if wire else ['env']
+        argv = [env.prog('verify'), '-p', port, '-s', '20000', '-n', '200']
+        s, c = env.pair(*[base + faulty(env, f'fork=5ms@3%,seed={n}', argv + more)
+                          for n, more in
+                          ((1, ['-g', env.gid(env.a, 'v4')]),
+                           (2, ['-g', env.gid(env.b, 'v4'), env.a.ip4]))],
+                        port=port, timeout=60, wait=False)
+        for p in (c, s):
+            if p.wait(60) or set(done(p.text())) != {'fork'}:
+                raise Failure(s.describe() + c.describe())
+    return run
+
+
 def refused(env):
     text = pair(env, 'nak=access:3', good=False)
     if 'remote access error' not in text or done(text) != {'nak': 1}:
@@ -516,6 +584,14 @@ CASES += [Case(name, fn, far=False) for name, fn in (
     ('iwarp-reset-read', stream('reset:40/in', 'reset', good=False)),
     ('iwarp-heals', stream('', 'partition', 'delay', lines=
                            '0 delay=1ms\n50ms partition\n250ms none\n')),
+    ('late-cq', late_cq()),
+    ('late-cq-events', late_cq('-M', 'events')),
+    ('late-cq-device', late_device),
+    ('late-cq-iwarp', stream('late-cq=500us@20%,seed=7', 'late-cq')),
+    ('forked', forked),
+    ('forked-shm', forked_pair(False)),
+    ('forked-by-wire', forked_pair(True)),
+    ('forked-iwarp', stream('fork=3ms@5%,seed=7', 'fork')),
     ('verified', verified),
     ('peer-killed', peer_killed),
     ('cleared', cleared),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """urnic pcap: what tshark reads from captures of one transfer."""
 
+import json
 import os
 import signal
 import subprocess
@@ -68,11 +69,13 @@ class Transfer:
 
 
 class Capture:
-    """The tool, on the client's host, once the process is captured."""
+    """The tool, on the client's host, once the process is captured.  Without a path
+    lines of JSON."""
 
     def __init__(self, env, path, *args):
         self.path = path
-        self.p = Proc(env.b.wrap([env.urnic, 'pcap', '-w', path, *args]))
+        to = ['-w', path] if path else ['--json']
+        self.p = Proc(env.b.wrap([env.urnic, 'pcap', *to, *args]))
 
     def begun(self, env, pid):
         """The ring is mapped there."""
@@ -90,7 +93,7 @@ class Capture:
 
 
 def captured(env, path, wire, *args, options=()):
-    """A transfer and a capture of its client; the QP number of the client."""
+    """A transfer and a capture of its client; its QP number, what the tool says."""
     t = Transfer(env, wire, args)
     try:
         pid = t.client.leaf()
@@ -98,8 +101,7 @@ def captured(env, path, wire, *args, options=()):
         c.begun(env, pid)
         t.go()
         t.finish()
-        c.finish()
-        return t.qpn()
+        return t.qpn(), c.finish()
     finally:
         t.end()
 
@@ -253,32 +255,112 @@ def by_qp(env):
             raise Failure('packets of a queue pair that there is not')
 
 
+LENGTHS = (13, 64, 1024, 5000, 20000, 100000)
+ANSWER = 'RC RDMA READ response'
+MESSAGES = ('RC SEND', 'RC RDMA WRITE', ANSWER)
+
+
+def lines(text, device):
+    """The packets of lines of JSON, with a start and an end around them."""
+    found = [json.loads(x) for x in text.splitlines()]
+    start, *packets, end = found
+    if start['type'] != 'start' or start['schema'] != 1 or \
+            {p['type'] for p in packets} != {'packet'} or \
+            (end['type'], end['schema'], end['packets'], end['processes'],
+             end['lost']) != ('end', 1, len(packets), 1, 0):
+        raise Failure(f'{start} {end}, {len(packets)} packets')
+    now, last = time.time_ns(), 0
+    for p in packets:
+        if p['device'] != device or not last <= p['realtime_ns'] <= now or \
+                now - p['realtime_ns'] > 300e9 or not p['pid'] or not p['comm']:
+            raise Failure(f'{p}')
+        last = p['realtime_ns']
+    return packets
+
+
+def json_lines(wire):
+    """Each packet of a transfer; requests leave, acknowledgements come."""
+    def run(env):
+        qpn, text = captured(env, None, wire)
+        total, psns = dict.fromkeys(MESSAGES, 0), set()
+        packets = lines(text, 'urnic0')
+        for p in packets:
+            if p.get('comment', '').startswith(AGAIN):
+                continue
+            kind = next((k for k in MESSAGES if p['opcode'].startswith(k)), '')
+            sent = p['direction'] == 'out'
+            if p['protocol'] != 'roce' or kind and sent == (kind == ANSWER) or \
+                    (p['dest_qp'] == qpn) == sent or p.get('qp', qpn) != qpn or \
+                    'Acknowledge' in p['opcode'] and 'syndrome' not in p:
+                raise Failure(f'{qpn}: {p}')
+            if kind and (kind, p['psn']) not in psns:
+                total[kind] += p['length']
+            psns.add((kind, p['psn']))
+        if set(total.values()) != {sum(LENGTHS)} or \
+                wire == any('shared memory' in p.get('comment', '') for p in packets):
+            raise Failure(f'{total}: {packets[:5]}')
+    return run
+
+
+def json_end(env):
+    """With a file the last line alone."""
+    with tempfile.NamedTemporaryFile() as f:
+        _, text = captured(env, f.name, False, options=('--json',))
+        end = json.loads(text)
+        n = len(list(pcap.packets(f.name)))
+    if not n or end != {'type': 'end', 'schema': 1, 'packets': n,
+                        'processes': 1, 'lost': 0}:
+        raise Failure(f'{n} packets: {text}')
+
+
 MADS = {0x10: 'ConnectRequest', 0x13: 'ConnectReply', 0x14: 'ReadyToUse',
         0x15: 'DisconnectRequest', 0x16: 'DisconnectReply'}
+
+
+def rping(env, path, *variables):
+    """What the tool says of a server of rping, which sends 3 messages."""
+    args = ('-a', env.b.ip4, '-p', str(env.port()), '-C', '3')
+    base = ['env', *variables, env.urnic, 'run', '--']
+    server = Proc(env.b.wrap([*base, 'stdbuf', '-oL', 'rping', '-d', '-s', *args]))
+    client = None
+    try:
+        server.wait_text('rdma_listen', 20)
+        pid = server.leaf()
+        c = Capture(env, path, str(pid))
+        c.begun(env, pid)
+        client = Proc(env.a.wrap([*base, 'rping', '-c', *args]))
+        client.wait(60)
+        server.wait(60)
+        return c.finish()
+    finally:
+        server.end()
+        if client:
+            client.end()
+
+
+def json_iwarp(env):
+    """A stream, each direction of which has its bytes once and in order."""
+    text = rping(env, None, 'URNIC_RDMACM_DEVICE=urniw0')
+    next_seq, made_up = {}, 0
+    for p in lines(text, 'urniw0'):
+        made_up += p.get('comment', '').startswith('made up')
+        if p['protocol'] != 'iwarp' or p['local'] != env.b.ip4 or not p['qp']:
+            raise Failure(f'{p}')
+        at = next_seq.setdefault(p['direction'], 0)
+        if p['seq'] not in (at, 1 if at == 0 else at):
+            raise Failure(f'{at} is missing: {p}')
+        next_seq[p['direction']] = max(p['seq'] + p['length'], 1)
+    # 64 bytes each time, which the client sends, and the server reads and writes.
+    if set(next_seq) != {'in', 'out'} or made_up != 5 or \
+            min(next_seq.values()) < 3 * 64:
+        raise Failure(f'{next_seq}, {made_up} made up')
 
 
 def connection(env):
     """The messages of the connection manager, at a server."""
     with tempfile.TemporaryDirectory() as d:
         path = os.path.join(d, 'cm')
-        args = ('-a', env.b.ip4, '-p', str(env.port()), '-C', '3')
-        server = Proc(env.b.wrap([env.urnic, 'run', '--', 'stdbuf', '-oL', 'rping',
-                                  '-d', '-s', *args]))
-        client = None
-        try:
-            server.wait_text('rdma_listen', 20)
-            pid = server.leaf()
-            c = Capture(env, path, str(pid))
-            c.begun(env, pid)
-            client = Proc(env.a.wrap([env.urnic, 'run', '--', 'rping', '-c',
-                                      *args]))
-            client.wait(60)
-            server.wait(60)
-            c.finish()
-        finally:
-            server.end()
-            if client:
-                client.end()
+        rping(env, path)
         check_frames(path)
         seen = {int(x[0], 0) for x in
                 fields(path, 'infiniband.mad.attributeid',
@@ -364,7 +446,8 @@ def killed_program(env):
 
 def refusals(env):
     """What cannot be captured is said in one line."""
-    for args, text in (((), '-w FILE'), (('-w', '/dev/null', '1'), 'process 1 '),
+    for args, text in (((), '-w FILE'), (('--json', '1'), 'process 1 '),
+                       (('-w', '/dev/null', '1'), 'process 1 '),
                        (('-w', '/dev/null', 'x'), 'no number'),
                        (('-w', '/dev/null', '--qp', 'x'), 'not valid')):
         p = Proc(env.b.wrap([env.urnic, 'pcap', *args]))
@@ -377,6 +460,10 @@ def refusals(env):
 CASES = [
     Case('alike', alike, far=False),
     Case('by-qp', by_qp, far=False),
+    Case('json', json_lines(True), far=False),
+    Case('json-shm', json_lines(False), far=False),
+    Case('json-end', json_end, far=False),
+    Case('json-iwarp', json_iwarp, far=False),
     Case('injected', injected, far=False),
     Case('connection', connection, far=False),
     Case('last', last, far=False),

@@ -449,6 +449,132 @@ static void test_event_without_completion(void **state)
 	assert_int_equal(f->channel.armed, 0);
 }
 
+/* --- late queues --- */
+
+#define HOLD_NS 100u
+
+struct plan {
+	uint64_t now_ns;
+	uint64_t late;	/* the number of the completion that is late */
+	uint32_t asked; /* times */
+};
+
+static uint64_t late(void *arg, const struct ur_cq *cq, uint64_t number)
+{
+	struct plan *p = arg;
+
+	p->asked++;
+	return number == p->late ? p->now_ns + HOLD_NS : 0;
+}
+
+static void test_late_completions_keep_their_order(void **state)
+{
+	struct fixture *f = *state;
+	struct plan p = { .now_ns = 1000, .late = 1 };
+
+	ur_cq_set_late(&f->cq, late, &p);
+	assert_int_equal(ur_cq_show(&f->cq, 1000), UR_NEVER);
+	for (uint64_t i = 0; i < 4; i++)
+		assert_true(push(&f->cq, i, false));
+	assert_int_equal(p.asked, 2); /* not for those behind a late one */
+	expect_poll(&f->cq, 0);
+	assert_true(ur_cq_is_empty(&f->cq));
+	assert_int_equal(ur_cq_show(&f->cq, 1099), 1100);
+	assert_true(ur_cq_is_empty(&f->cq));
+	assert_int_equal(ur_cq_show(&f->cq, 1100), UR_NEVER);
+	for (uint64_t i = 1; i < 4; i++)
+		expect_poll(&f->cq, i);
+	assert_true(ur_cq_is_empty(&f->cq));
+	assert_true(push(&f->cq, 4, false));
+	expect_poll(&f->cq, 4);
+	assert_int_equal(f->cq.pushed, 5);
+}
+
+static void test_a_late_completion_signals_when_it_is_seen(void **state)
+{
+	struct fixture *f = *state;
+	struct plan p = { .now_ns = 0 };
+
+	ur_cq_set_late(&f->cq, late, &p);
+	ur_cq_arm(&f->cq, true);
+	push(&f->cq, 0, true);
+	push(&f->cq, 1, false);
+	assert_false(unit_readable(f->channel.fd));
+	ur_cq_show(&f->cq, HOLD_NS);
+	take_and_ack(&f->channel, 0);
+	assert_false(unit_readable(f->channel.fd));
+	expect_poll(&f->cq, 0);
+	/* Not solicited: no event. */
+	ur_cq_arm(&f->cq, true);
+	p.late = 2;
+	push(&f->cq, 2, false);
+	ur_cq_show(&f->cq, HOLD_NS);
+	assert_false(unit_readable(f->channel.fd));
+}
+
+static void test_a_full_queue_is_not_late(void **state)
+{
+	struct fixture *f = *state;
+	struct plan p = { .now_ns = 0 };
+
+	ur_cq_set_late(&f->cq, late, &p);
+	for (uint64_t i = 0; i < 7; i++)
+		assert_true(push(&f->cq, i, false));
+	assert_true(ur_cq_is_empty(&f->cq));
+	assert_false(push(&f->cq, 7, false));
+	take_and_ack(&f->async, UR_EVENT_CQ_ERR);
+	for (uint64_t i = 0; i < 7; i++)
+		expect_poll(&f->cq, i);
+	assert_true(push(&f->cq, 8, false));
+	expect_poll(&f->cq, 8);
+}
+
+static void test_an_exhausted_queue_stays_so_if_late(void **state)
+{
+	struct fixture *f = *state;
+	struct plan p = { .late = UINT64_MAX };
+
+	assert_true(ur_cq_exhaust(&f->cq));
+	ur_cq_set_late(&f->cq, late, &p);
+	assert_false(push(&f->cq, 0, false));
+	ur_cq_set_late(&f->cq, NULL, NULL);
+	assert_false(push(&f->cq, 0, false));
+	take_and_ack(&f->async, UR_EVENT_CQ_ERR);
+}
+
+/* Purging, another size, an ignored overrun and the end of the fault show what is
+ * held. */
+static void test_late_completions_are_not_lost(void **state)
+{
+	struct fixture *f = *state;
+	struct plan p = { .now_ns = 0 };
+
+	ur_cq_set_late(&f->cq, late, &p);
+	push(&f->cq, 0, false); /* of qp 1 */
+	push(&f->cq, 1, false); /* of qp 2 */
+	ur_cq_purge(&f->cq, (void *)1);
+	expect_poll(&f->cq, 1);
+	assert_true(ur_cq_is_empty(&f->cq));
+	p.late = 2;
+	push(&f->cq, 2, false);
+	assert_int_equal(ur_cq_resize(&f->cq, 31), 0);
+	expect_poll(&f->cq, 2);
+	p.late = 3;
+	push(&f->cq, 3, false);
+	ur_cq_set_late(&f->cq, NULL, NULL);
+	expect_poll(&f->cq, 3);
+	p.asked = 0;
+	push(&f->cq, 4, false);
+	expect_poll(&f->cq, 4);
+	assert_int_equal(p.asked, 0);
+	ur_cq_set_late(&f->cq, late, &p);
+	ur_cq_ignore_overrun(&f->cq, true);
+	p.late = 5;
+	for (uint64_t i = 5; i < 5 + 31 + 1; i++)
+		assert_true(push(&f->cq, i, false));
+	expect_poll(&f->cq, 6);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -472,6 +598,11 @@ int main(void)
 		T(test_fini_refuses_while_in_use),
 		T(test_fini_drains_and_waits),
 		T(test_event_without_completion),
+		T(test_late_completions_keep_their_order),
+		T(test_a_late_completion_signals_when_it_is_seen),
+		T(test_a_full_queue_is_not_late),
+		T(test_an_exhausted_queue_stays_so_if_late),
+		T(test_late_completions_are_not_lost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,7 @@ static struct ur_fault_scenario scenario;
 #define ALL                                                                       \
 	"drop, lost-ack, partition, port-down, no-address, corrupt, reset, rnr, " \
 	"nak, duplicate, delay, jitter, reorder, rate, slow, kill, fail, "        \
-	"remove, overrun, kill-urnicd, seed, none"
+	"remove, overrun, kill-urnicd, late-cq, fork, seed, none"
 
 static const struct ur_fault_rule *good(const char *text)
 {
@@ -129,6 +129,42 @@ static void test_devices(void **state)
 	    "\"/in\" does not select what overrun acts on: device=NAME");
 	bad("kill-urnicd/device=x", "\"/device=x\" does not select what "
 				    "kill-urnicd acts on: nothing does");
+}
+
+static void test_completions(void **state)
+{
+	const struct ur_fault_rule *r = good("late-cq=1.5ms@5%/device=urnic0");
+
+	(void)state;
+	assert_int_equal(r->value, 1500000);
+	assert_int_equal(r->millionths, 50000);
+	assert_string_equal(r->device, "urnic0");
+	assert_false(ur_fault_is_of_packets(r->kind));
+	assert_int_equal(good("late-cq=1ms:7")->nth, 7);
+	bad("late-cq", "late-cq needs a value, as in late-cq=1ms");
+	bad("late-cq=5%", "\"5%\" is no time: a number and one of ns, us, ms, "
+			  "s, min");
+	bad("late-cq=1ms/in", "\"/in\" does not select what late-cq acts on: "
+			      "device=NAME");
+}
+
+static void test_forks(void **state)
+{
+	const struct ur_fault_rule *r = good("fork=20ms@1%");
+
+	(void)state;
+	assert_int_equal(r->value, 20000000);
+	assert_int_equal(r->millionths, 10000);
+	assert_int_equal(r->verb, UR_FAULT_VERB_COUNT);
+	assert_false(ur_fault_is_of_packets(r->kind));
+	r = good("fork=1ms:3/verb=reg_mr");
+	assert_int_equal(r->verb, UR_FAULT_reg_mr);
+	assert_int_equal(r->nth, 3);
+	bad("fork", "fork needs a value, as in fork=1ms");
+	bad("fork=1ms/in",
+	    "\"/in\" does not select what fork acts on: verb=NAME");
+	bad("fail=reg_mr/verb=reg_mr", "\"/verb=reg_mr\" does not select what "
+				       "fail acts on: errno=NAME");
 }
 
 static void test_verbs(void **state)
@@ -299,6 +335,8 @@ int main(void)
 		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_filters),
 		cmocka_unit_test(test_devices),
+		cmocka_unit_test(test_completions),
+		cmocka_unit_test(test_forks),
 		cmocka_unit_test(test_verbs),
 		cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_scenarios),

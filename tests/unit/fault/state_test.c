@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,11 +65,56 @@ static void test_a_seed_fails_the_same_calls(void **state)
 	assert_memory_equal(a, b, CALLS);
 }
 
+static unsigned int forks;
+static uint64_t life;
+
+static void on_fork(uint64_t life_ns, uint32_t draw)
+{
+	assert_true(draw < UR_FAULT_MILLION);
+	forks++;
+	life = life_ns;
+}
+
+/* At the calls of one verb, one child at a time; no call fails. */
+static void test_forks_are_one_at_a_time(void **state)
+{
+	char why[UR_FAULT_WHY_LEN];
+	struct ur_fault_spec spec;
+	struct ur_fault_set *s;
+
+	(void)state;
+	ur_fault_fork = on_fork;
+	assert_true(ur_fault_parse(
+		&spec, "fork=5ms@2/verb=reg_mr,fail=create_cq:1,seed=3", why));
+	s = ur_fault_set_new(&spec);
+	assert_non_null(s);
+	atomic_store(&ur_fault_set, s);
+	assert_int_equal(ur_fault_call(UR_FAULT_post_send), 0);
+	assert_int_equal(forks, 0);
+	assert_int_equal(ur_fault_call(UR_FAULT_reg_mr), 0);
+	assert_int_equal(forks, 1);
+	assert_int_equal(life, 5000000);
+	assert_int_equal(ur_fault_call(UR_FAULT_reg_mr), 0);
+	assert_int_equal(ur_fault_call(UR_FAULT_create_cq), -ENOMEM);
+	assert_int_equal(forks, 1);
+	for (unsigned int i = 0; i < 3; i++) {
+		atomic_store(&ur_fault_forking, false);
+		assert_int_equal(ur_fault_call(UR_FAULT_reg_mr), 0);
+	}
+	assert_int_equal(forks, 2);
+	assert_int_equal(s->count[0].done, 2);
+	assert_false(ur_fault_forking);
+	atomic_store(&ur_fault_set, NULL);
+	ur_fault_fork = NULL;
+	free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_part_of_less_than_a_millisecond),
 		cmocka_unit_test(test_a_seed_fails_the_same_calls),
+		cmocka_unit_test(test_forks_are_one_at_a_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "pcap_json.h"
+
+#include <arpa/inet.h>
+#include <json-c/json.h>
+#include <string.h>
+
+#include "base/addr.h"
+#include "base/bytes.h"
+#include "wire/bth.h"
+
+#define SCHEMA	 1
+#define ETH_LEN	 14u
+#define IPV4_LEN 20u
+#define IPV6_LEN 40u
+#define UDP_LEN	 8u
+#define TCP_LEN	 20u
+
+static struct json_object *begin(const char *type)
+{
+	struct json_object *o = json_object_new_object();
+
+	json_object_object_add(o, "type", json_object_new_string(type));
+	return o;
+}
+
+static void put_int(struct json_object *o, const char *name, uint64_t value)
+{
+	json_object_object_add(o, name, json_object_new_int64((int64_t)value));
+}
+
+static void put_text(struct json_object *o, const char *name, const char *text)
+{
+	json_object_object_add(o, name, json_object_new_string(text));
+}
+
+static void put_addr(struct json_object *o, const char *name,
+		     const uint8_t addr[16])
+{
+	char text[INET6_ADDRSTRLEN];
+	bool v4 = ur_addr_is_v4(addr);
+
+	inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? addr + 12 : addr, text,
+		  sizeof(text));
+	put_text(o, name, text);
+}
+
+/* Takes the object. */
+static size_t line(struct json_object *o, char *to, size_t cap)
+{
+	size_t len = 0;
+	const char *text = json_object_to_json_string_length(
+		o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE,
+		&len);
+
+	if (!text || len >= cap)
+		len = 0;
+	else {
+		memcpy(to, text, len);
+		to[len++] = '\n';
+	}
+	json_object_put(o);
+	return len;
+}
+
+/* The process' side is that of the record: a frame that is made up may go the other
+ * way. */
+static void put_ends(struct json_object *o, const struct ur_capture_rec *r)
+{
+	bool sent = r->flags & UR_CAP_OUT;
+
+	put_addr(o, "local", sent ? r->src : r->dst);
+	put_addr(o, "peer", sent ? r->dst : r->src);
+}
+
+static void put_roce(struct json_object *o, const struct ur_frame *f,
+		     uint32_t at)
+{
+	const uint8_t *payload;
+	size_t len;
+	struct ur_hdr h;
+
+	put_text(o, "protocol", "roce");
+	if (f->rec->kind == UR_CAP_SHM)
+		put_int(o, "qp", f->rec->qpn);
+	else if (!f->sent && f->dqpn != UINT32_MAX)
+		put_int(o, "qp", f->dqpn);
+	if (f->dqpn != UINT32_MAX)
+		put_int(o, "dest_qp", f->dqpn);
+	at += UDP_LEN;
+	if (ur_hdr_decode(&h, f->data + at, f->len - at, &payload, &len)) {
+		put_int(o, "length", f->len - at);
+		return;
+	}
+	put_text(o, "opcode", h.op->name);
+	put_int(o, "psn", h.bth.psn);
+	if (h.op->headers & UR_HDR_AETH)
+		put_int(o, "syndrome", h.syndrome);
+	put_int(o, "length", len);
+}
+
+static void put_tcp(struct json_object *o, const struct ur_frame *f,
+		    uint32_t at)
+{
+	put_text(o, "protocol", "iwarp");
+	put_int(o, "qp", f->rec->qpn);
+	put_int(o, "seq", ur_be32_at(f->data + at + 4));
+	put_int(o, "length", f->len - at - TCP_LEN);
+}
+
+static void put_protocol(struct json_object *o, const struct ur_frame *f)
+{
+	const struct ur_capture_rec *r = f->rec;
+	uint32_t at = ETH_LEN + (ur_addr_is_v4(r->dst) ? IPV4_LEN : IPV6_LEN);
+
+	if (r->kind == UR_CAP_FRAME) {
+		put_text(o, "protocol", "raw");
+		put_int(o, "length", f->len);
+		return;
+	}
+	put_ends(o, r);
+	if (r->kind == UR_CAP_TCP)
+		put_tcp(o, f, at);
+	else
+		put_roce(o, f, at);
+}
+
+size_t ur_pcap_json_start(char *to, size_t cap, const char *version)
+{
+	struct json_object *o = begin("start");
+
+	put_int(o, "schema", SCHEMA);
+	put_text(o, "version", version);
+	return line(o, to, cap);
+}
+
+size_t ur_pcap_json_packet(char *to, size_t cap, const struct ur_pcap_json *j)
+{
+	struct json_object *o = begin("packet");
+
+	put_int(o, "realtime_ns", j->ns);
+	put_int(o, "pid", j->pid);
+	put_text(o, "comm", j->comm);
+	put_text(o, "device", j->device);
+	put_text(o, "direction", j->frame->sent ? "out" : "in");
+	put_protocol(o, j->frame);
+	if (j->frame->comment)
+		put_text(o, "comment", j->frame->comment);
+	return line(o, to, cap);
+}
+
+size_t ur_pcap_json_end(char *to, size_t cap, uint64_t packets,
+			uint32_t processes, uint64_t lost)
+{
+	struct json_object *o = begin("end");
+
+	put_int(o, "schema", SCHEMA);
+	put_int(o, "packets", packets);
+	put_int(o, "processes", processes);
+	put_int(o, "lost", lost);
+	return line(o, to, cap);
+}
