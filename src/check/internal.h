@@ -12,7 +12,8 @@
  * lookups and never across a real call; urk_enter() takes it for calls that make or
  * destroy. Of a queue, `posting` is held across the real call, so that its requests
  * are kept in the order of the adapter's, and `lock` while its requests are looked
- * at. Order: posting, the adapter's, urk_object.lock, the tables'.
+ * at. Order: posting, the adapter's, urk_object.lock (a queue pair's before that of
+ * its SRQ), the tables'.
  *
  * Under a lock there is no call of malloc(): programs (UCX) call verbs from hooks in
  * it. Findings are collected, and printed by urk_end() without a lock. A call of verbs

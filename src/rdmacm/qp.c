@@ -317,7 +317,9 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 {
 	ibv_destroy_qp(id->qp);
 	id->qp = NULL;
-	destroy_cqs(id);
+	/* The SRQ of an XRC target uses them until rdma_destroy_srq(). */
+	if (id->qp_type != IBV_QPT_XRC_RECV || !id->srq)
+		destroy_cqs(id);
 }
 
 static int fill_srq(struct urc_id *id, struct ibv_srq_init_attr_ex *attr)

@@ -18,14 +18,14 @@ def pingpong(device, provider, endpoint):
     def run(env):
         if not shutil.which('fi_pingpong'):
             raise Skip('no fi_pingpong: apt-get install libfabric-bin')
-        base = ['env', f'URNIC_DEVICES={device}', env.urnic, 'run', '--',
-                'fi_pingpong', '-p', provider, '-e', endpoint, '-c', '-I', 50]
+        base = ['env', f'URNIC_DEVICES={device}', 'fi_pingpong', '-p', provider,
+                '-e', endpoint, '-c', '-I', 50]
         port = env.port()
-        s = env.run(env.a, *base, '-B', port, plain=True)
+        s = env.run(env.a, *base, '-B', port)
         c = None
         try:
             s.wait_listen(port)
-            c = env.run(env.a, *base, '-P', port, '127.0.0.1', plain=True)
+            c = env.run(env.a, *base, '-P', port, '127.0.0.1')
             finish(s, c, 60)
             for side in (s, c):
                 if '1m ' not in side.text():

@@ -28,7 +28,7 @@ class Report:
         self.seen = set()
         if os.path.exists(path):
             with open(path, encoding='utf-8') as f:
-                self.seen = {json.loads(line)['test'] for line in f}
+                self.seen = {json.loads(line).get('test') for line in f}
         self.out = open(path, 'a', encoding='utf-8')
         self.pid = os.getpid()
 

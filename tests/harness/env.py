@@ -14,9 +14,10 @@ from harness.proc import SLOW, Failure, Proc, Skip, sh
 class Env:
     """The place, the product under test and the size of the run."""
 
-    def __init__(self, place, urnic, progs, full):
-        self.place, self.urnic, self.progs, self.full = (
-            place, urnic, progs, full)
+    def __init__(self, place, urnic, progs, full, options=()):
+        """options: of `urnic run`, for every program."""
+        self.place, self.urnic, self.progs, self.full, self.options = (
+            place, urnic, progs, full, options)
         self.a, self.b = place.a, place.b
         self._port = 20000
         self._gids = {}
@@ -33,7 +34,7 @@ class Env:
         """Start a program on urnic (plain: without) on a host."""
         argv = [str(a) for a in argv]
         if not plain:
-            argv = [self.urnic, 'run', '--'] + argv
+            argv = [self.urnic, 'run', *self.options, '--'] + argv
         return Proc(host.wrap(argv), clock.environ(self.progs, argv))
 
     def call(self, host, *argv, timeout=20):

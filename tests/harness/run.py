@@ -5,7 +5,8 @@
     run.py --urnic build/urnic --progs build/tests/progs --where lo pingpong
 
 URNIC_TEST=full (or --full) runs the long form of everything; -k TEXT only the
-cases whose name contains TEXT; URNIC_TEST_PART=N:I (or --part N:I) every Nth
+cases whose name contains TEXT; --check all programs under `urnic run --check`,
+where a case with findings fails; URNIC_TEST_PART=N:I (or --part N:I) every Nth
 case of a group from the Ith on (I modulo N, 0 if it is not given), for slow
 builds.  A case has one try; the closing line names those that failed.
 Exit code: 0 all passed or skipped, 1 a case failed, 77 nothing could be run.
@@ -22,7 +23,7 @@ import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from harness import rights                     # noqa: E402
+from harness import misuse, rights             # noqa: E402
 from harness.env import Env                    # noqa: E402
 from harness.net import Place                  # noqa: E402
 from harness.proc import Failure, Proc, Skip   # noqa: E402
@@ -38,6 +39,7 @@ GROUPS = {
     'manual': 'apps.manual',
     'exp': 'apps.exp',
     'libfabric': 'apps.libfabric',
+    'mpi': 'apps.mpi',
     'refused': 'apps.refused',
     'progs': 'life.progs',
     'explain': 'life.explain',
@@ -81,6 +83,7 @@ def arguments():
                    default=os.environ.get('URNIC_TEST') == 'full')
     p.add_argument('--part', type=part, metavar='N[:I]',
                    default=os.environ.get('URNIC_TEST_PART') or '1')
+    p.add_argument('--check', action='store_true')
     p.add_argument('--list', action='store_true')
     p.add_argument('-k', default='', metavar='TEXT')
     p.add_argument('groups', nargs='+', choices=sorted(GROUPS),
@@ -116,12 +119,14 @@ def nothing_left(args):
     return 'none of the cases' + (text or ' belongs here')
 
 
-def run_case(name, case, env):
+def run_case(name, case, env, checked=None):
     """('passed', 'failed' or 'skipped', why), printed as well."""
     t0 = time.monotonic()
     detail = ''
     try:
         case.fn(env)
+        if checked:
+            checked.after_case()
         verdict = 'passed'
     except Skip as e:
         verdict, detail = 'skipped', str(e)
@@ -156,14 +161,16 @@ def main():
     rights.take()
     count = dict(passed=0, failed=0, skipped=0)
     failed = []
+    checked = misuse.Checked(args.check)
     if args.part[0] > 1:
         print('--part {}:{}'.format(*args.part), flush=True)
     try:
         with Place(args.where) as place:
             env = Env(place, os.path.abspath(args.urnic),
-                      os.path.abspath(args.progs), args.full)
+                      os.path.abspath(args.progs), args.full,
+                      checked.options)
             for name, case in cases:
-                verdict, _ = run_case(name, case, env)
+                verdict, _ = run_case(name, case, env, checked)
                 if verdict == 'failed':
                     failed.append(name)
                 count[verdict] += 1
@@ -175,6 +182,9 @@ def main():
         count['failed'] += 1
     finally:
         Proc.end_all()
+    if args.check:
+        print(f'{checked.processes} processes were checked to their end')
+        count['failed'] += bool(count['passed'] and not checked.processes)
     print('{passed} passed, {failed} failed, {skipped} skipped'
           .format(**count)
           + (f", failed: {', '.join(failed)}" if failed else ''))
