@@ -60,10 +60,15 @@ def main():
     assert what({'stdout': 'one\ntwo\n\n'}) == 'two'
     assert what({'stdout': '[   LINE   ] --- a.c:3: error: Failure!\n'
                  '[  FAILED  ] one\n[==========] 2 test(s) run.\n'}) == (
-        '[   LINE   ] --- a.c:3: error: Failure! / [  FAILED  ] one')
-    assert what({'stdout': 'urnic0 WRONG: a\nurnic0: 1 failed\n'}) == (
+        '[   LINE   ] --- a.c:3: error: Failure!\n    [  FAILED  ] one\n'
+        '    [==========] 2 test(s) run.')
+    assert what({'stdout': 'urnic0 WRONG: a\npassed  lo  b\n'}) == (
         'urnic0 WRONG: a')
-    assert what({'stderr': '==7==ERROR: a\n==7==HINT: b\n'}) == '==7==ERROR: a'
+    assert what({'stderr': '==7==ERROR: a\n==7==HINT: b\n'}) == (
+        '==7==ERROR: a\n    ==7==HINT: b')
+    assert what({'stdout': HARNESS.format('      exit 1\n      | why\n')
+                 .replace('skipped lo', 'failed  lo')}).endswith(
+                     'exit 1\n    | why')
 
 
 if __name__ == '__main__':

@@ -216,9 +216,23 @@ class Ethernet:
             self.set(self.env.place.mtu)
 
 
+# urnic has found a wrong CRC.  siw sends one at times where the guest waits for a
+# processor, see docs/interop.md.
+WRONG_CRC = 'TERMINATE layer 2 type 0 code 2'
+
+
 def sizes(mode, v6, args, lost=0, ethernet=False):
     """Every kind of transfer in every size; every byte compared."""
     def run(env):
+        try:
+            once(env)
+        except Failure as e:
+            if mode == 'rxe' or WRONG_CRC not in str(e):
+                raise
+            print(f'      forgiven: {e}')
+            once(env)
+
+    def once(env):
         env.set_link(MODES[mode].link)
         how = 'cm6' if v6 else 'cm'
         server, client = env.sides()
@@ -227,6 +241,8 @@ def sizes(mode, v6, args, lost=0, ethernet=False):
             f'sizes -p {{port}} -M {how} {args} {{s}}'], v6)
         for host, argv in zip((server, client), lines):
             argv[argv.index('sizes')] = env.prog_on(host, 'sizes')
+            if host is env.a:
+                argv.insert(1, 'URNIC_LOG=debug')
         with Loss(env, lost), Ethernet(env, ethernet):
             _, c = env.duel(lambda host, peer: lines[1 if peer else 0],
                             timeout=150)
