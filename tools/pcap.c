@@ -83,6 +83,8 @@ struct pcap {
 	struct ur_tcp_frames *tcp;
 	uint32_t interfaces;
 	uint64_t packets;
+	uint64_t unwritten; /* there was no memory, or no room */
+	uint64_t begin_ns;  /* CLOCK_MONOTONIC */
 	uint64_t real_ns;   /* CLOCK_REALTIME at CLOCK_MONOTONIC 0 */
 	uint64_t failed_ns; /* with --last: the completion came; 0: not yet */
 	int write_error;
@@ -202,7 +204,8 @@ static size_t as_json(struct pcap *p, const struct ur_frame *f)
 {
 	char name[UR_CAPTURE_DEVICE];
 	const struct ur_pcap_json j = { .frame = f,
-					.ns = f->rec->ns + p->real_ns,
+					.t_ns = (int64_t)(f->rec->ns -
+							  p->begin_ns),
 					.pid = p->now->pid,
 					.comm = p->now->comm,
 					.device = name };
@@ -220,8 +223,10 @@ static void on_frame(void *arg, const struct ur_frame *f)
 	if (!is_of_qp(p, f) || (p->count && p->packets >= p->count))
 		return;
 	len = p->path ? as_pcapng(p, f) : as_json(p, f);
-	if (!len)
+	if (!len) {
+		p->unwritten++;
 		return;
+	}
 	p->packets++;
 	if (p->last_ns)
 		keep(p, f->rec->ns, len);
@@ -372,7 +377,7 @@ static void summarize_json(struct pcap *p, uint64_t lost)
 
 static void summarize(struct pcap *p)
 {
-	uint64_t lost = write_statistics(p);
+	uint64_t lost = write_statistics(p) + p->unwritten;
 
 	flush(p);
 	if (p->json) {
@@ -545,8 +550,9 @@ static int open_all(struct pcap *p)
 	p->shm = ur_shm_frames_create();
 	p->tcp = ur_tcp_frames_create();
 	clock_gettime(CLOCK_REALTIME, &t);
+	p->begin_ns = ur_clock_ns();
 	p->real_ns = (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec -
-		     ur_clock_ns();
+		     p->begin_ns;
 	return p->roce && p->shm && p->tcp ? 0 : -ENOMEM;
 }
 
@@ -561,7 +567,8 @@ static int open_file(struct pcap *p)
 	write_out(p, p->block,
 		  p->path ? ur_pcapng_section(p->block, "urnic " UR_VERSION)
 			  : ur_pcap_json_start((char *)p->block,
-					       sizeof(p->block), UR_VERSION));
+					       sizeof(p->block), UR_VERSION,
+					       p->real_ns + p->begin_ns));
 	return 0;
 }
 

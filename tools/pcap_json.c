@@ -3,10 +3,12 @@
 
 #include <arpa/inet.h>
 #include <json-c/json.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/addr.h"
 #include "base/bytes.h"
+#include "urnic.h"
 #include "wire/bth.h"
 
 #define SCHEMA	 1
@@ -32,6 +34,16 @@ static void put_int(struct json_object *o, const char *name, uint64_t value)
 static void put_text(struct json_object *o, const char *name, const char *text)
 {
 	json_object_object_add(o, name, json_object_new_string(text));
+}
+
+/* Names have any bytes, which need not be UTF-8. */
+static void put_name(struct json_object *o, const char *name, const char *bytes)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "%s", bytes);
+	ur_tool_printable(text);
+	put_text(o, name, text);
 }
 
 static void put_addr(struct json_object *o, const char *name,
@@ -125,12 +137,14 @@ static void put_protocol(struct json_object *o, const struct ur_frame *f)
 		put_roce(o, f, at);
 }
 
-size_t ur_pcap_json_start(char *to, size_t cap, const char *version)
+size_t ur_pcap_json_start(char *to, size_t cap, const char *version,
+			  uint64_t realtime_ns)
 {
 	struct json_object *o = begin("start");
 
 	put_int(o, "schema", SCHEMA);
 	put_text(o, "version", version);
+	put_int(o, "realtime_ns", realtime_ns);
 	return line(o, to, cap);
 }
 
@@ -138,10 +152,10 @@ size_t ur_pcap_json_packet(char *to, size_t cap, const struct ur_pcap_json *j)
 {
 	struct json_object *o = begin("packet");
 
-	put_int(o, "realtime_ns", j->ns);
+	json_object_object_add(o, "t_ns", json_object_new_int64(j->t_ns));
 	put_int(o, "pid", j->pid);
-	put_text(o, "comm", j->comm);
-	put_text(o, "device", j->device);
+	put_name(o, "comm", j->comm);
+	put_name(o, "device", j->device);
 	put_text(o, "direction", j->frame->sent ? "out" : "in");
 	put_protocol(o, j->frame);
 	if (j->frame->comment)

@@ -10,7 +10,7 @@
 
 struct ur_pcap_json {
 	const struct ur_frame *frame;
-	uint64_t ns; /* since 1970 */
+	int64_t t_ns; /* since the capture began */
 	uint32_t pid;
 	const char *comm;
 	const char *device;
@@ -18,7 +18,8 @@ struct ur_pcap_json {
 
 /* Each writes one line, with its newline, and returns its length; 0: no room, or no
  * memory. */
-size_t ur_pcap_json_start(char *to, size_t cap, const char *version);
+size_t ur_pcap_json_start(char *to, size_t cap, const char *version,
+			  uint64_t realtime_ns);
 size_t ur_pcap_json_packet(char *to, size_t cap, const struct ur_pcap_json *j);
 size_t ur_pcap_json_end(char *to, size_t cap, uint64_t packets,
 			uint32_t processes, uint64_t lost);

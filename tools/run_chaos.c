@@ -25,7 +25,7 @@
 #define SECOND	  1000000000u
 #define SPEC	  256u
 
-/* What the protocol repairs, and what is no error: the program must not fail.  % is a
+/* The protocol repairs them, or they are no errors: the program must not fail.  % is a
  * number from 1 to 100. */
 static const char *const repaired[] = {
 	"drop=0.%u%%",	   "corrupt=0.%u%%",	  "duplicate=%u%%",

@@ -35,15 +35,6 @@ static struct json_object *slots_json(const struct ur_ipc_msg *m)
 	return a;
 }
 
-/* Names of processes have any bytes: what is not printable ASCII becomes '?', as
- * JSON without UTF-8 and escape sequences of a terminal do harm. */
-static void make_printable(char *text)
-{
-	for (; *text; text++)
-		if (*text < 0x20 || *text >= 0x7f)
-			*text = '?';
-}
-
 /* NULL if there is none, or it is not JSON of that type. */
 static struct json_object *read_report(int fd, enum json_type type)
 {
@@ -59,7 +50,7 @@ static struct json_object *read_report(int fd, enum json_type type)
 		return NULL;
 	if (pread(fd, text, (size_t)st.st_size, 0) == st.st_size) {
 		text[st.st_size] = 0;
-		make_printable(text);
+		ur_tool_printable(text);
 		o = json_tokener_parse(text);
 	}
 	free(text);
@@ -90,7 +81,7 @@ static struct json_object *process_json(const struct ur_ipc_msg *m, int fd)
 	char comm[sizeof(m->comm)];
 
 	memcpy(comm, m->comm, sizeof(comm));
-	make_printable(comm);
+	ur_tool_printable(comm);
 	json_object_object_add(o, "comm", json_object_new_string(comm));
 	add_identity(o, m);
 	json_object_object_add(o, "answers",

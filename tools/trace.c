@@ -25,11 +25,13 @@
 #define LIBRARY	 "liburnic-trace.so"
 /* While the program runs, records are written out for a twentieth of the time, or
  * a hundredth if there are more, and the rest waits in the spool, so that the tool
- * takes little of the processors. */
+ * takes little of the processors.  Not with so much in the spool that it might fill
+ * the file system: then it is no burst. */
 #define TICK_MS	 5
 #define SHARE_NS 250000u
 #define LATE_NS	 50000u /* with records in the spool: the text is late anyhow */
-#define AT_ONCE	 64u	/* records between two looks at the clock */
+#define BURST	 ((uint64_t)2 << 30) /* bytes */
+#define AT_ONCE	 64u /* records between two looks at the clock */
 
 static const char usage[] =
 	"usage: urnic trace [options] [--] PROGRAM [ARGUMENTS]\n"
@@ -183,7 +185,8 @@ static void follow(struct trace *t)
 	struct pollfd f = { t->pid ? t->sources.link : t->sources.listener,
 			    POLLIN, 0 };
 	uint64_t until = 0;
-	bool runs = true, late = false;
+	uint64_t spooled = 0;
+	bool runs = true, late;
 
 	while (runs) {
 		if (interrupted)
@@ -192,10 +195,11 @@ static void follow(struct trace *t)
 		runs = (int)program_runs(t) |
 		       (int)ur_trace_running(&t->sources);
 		until = ur_clock_ns();
+		late = spooled && spooled < BURST;
 		if (!drain(t, until, until + (late ? LATE_NS : SHARE_NS)) &&
 		    t->out.format != &ur_trace_perfetto)
 			flush(t);
-		late = ur_trace_spool(&t->sources);
+		spooled = ur_trace_spool(&t->sources);
 		if (interrupted && !t->child)
 			break;
 		if (runs)

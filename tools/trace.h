@@ -137,8 +137,8 @@ void ur_trace_accept(struct ur_trace_sources *s);
 struct ur_trace_source *ur_trace_oldest(struct ur_trace_sources *s,
 					uint64_t until_ns);
 void ur_trace_pop(struct ur_trace_source *x);
-/* Copy records out of rings that fill, to be read later; true: some are there. */
-bool ur_trace_spool(struct ur_trace_sources *s);
+/* Copy records out of rings that fill, to be read later: how many bytes are there. */
+uint64_t ur_trace_spool(struct ur_trace_sources *s);
 /* Does a traced process run? */
 bool ur_trace_running(struct ur_trace_sources *s);
 void ur_trace_sources_close(struct ur_trace_sources *s);

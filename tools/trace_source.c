@@ -235,9 +235,9 @@ static bool spool(struct ur_trace_source *x, uint64_t head)
 	return true;
 }
 
-bool ur_trace_spool(struct ur_trace_sources *s)
+uint64_t ur_trace_spool(struct ur_trace_sources *s)
 {
-	bool any = false;
+	uint64_t waiting = 0;
 
 	for (struct ur_trace_source *x = s->first; x; x = x->next) {
 		uint64_t head = x->head ? head_of(x) : 0;
@@ -245,9 +245,10 @@ bool ur_trace_spool(struct ur_trace_sources *s)
 		if (x->head && head - x->tail > SPOOL_AT &&
 		    (!has_spool(x) || !has_space(x->spool) || !spool(x, head)))
 			s->full = true;
-		any |= x->at < x->tail;
+		if (x->at < x->tail)
+			waiting += x->tail - x->at;
 	}
-	return any;
+	return waiting * UR_TRACE_UNIT;
 }
 
 static void close_spool(struct ur_trace_source *x)

@@ -32,6 +32,13 @@ static const struct {
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
+void ur_tool_printable(char *text)
+{
+	for (; *text; text++)
+		if (*text < 0x20 || *text >= 0x7f)
+			*text = '?';
+}
+
 void ur_tool_error(const char *fmt, ...)
 {
 	va_list ap;

@@ -30,6 +30,10 @@ int ur_tool_libs(char *dir);
 /* The urnicd of this installation, in PATH_MAX bytes; false: there is none. */
 bool ur_tool_urnicd(char *path);
 
+/* Replaces bytes that are not printable ASCII by '?': names of processes have any, and
+ * JSON without UTF-8 and escape sequences of a terminal do harm. */
+void ur_tool_printable(char *text);
+
 /* One line to stderr, "urnic: ", and a newline. */
 void ur_tool_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -6,13 +6,15 @@
 #include <signal.h>
 #include <stdbool.h>
 
-/* Blocks all but those of faults for the calling thread; old: its mask before. */
+/* Blocks all for the calling thread but faults, which are synchronous; old: its mask
+ * before. */
 void ur_signals_block(sigset_t *old);
 
 /*
  * ppoll(2) was interrupted, which is never restarted: would read(2) have been?
- * The kernel does not tell which handler ran, so true only if all handlers of
- * the process have SA_RESTART.
+ * The kernel does not tell which handler ran, so true only if the process has
+ * handlers and all have SA_RESTART, those of faults aside.  A handler that removes
+ * itself counts as one without.
  */
 bool ur_signals_restart(void);
 

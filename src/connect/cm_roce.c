@@ -109,12 +109,12 @@ static bool put(struct ur_cm_roce *rt, const struct ur_cm_dgram *d)
 	return first;
 }
 
-/* From the client; our own thread looks into the inbox anyway. */
+/* From the client.  client_ready() looks into the inbox afterwards. */
 static void on_mad(void *arg, const struct ur_cm_dgram *d)
 {
 	struct ur_cm_roce *rt = arg;
 
-	if (put(rt, d) && !ur_cmt_is_here())
+	if (put(rt, d) && !(ur_cmt_is_here() && rt->in_client_ready))
 		signal_inbox(rt);
 }
 
@@ -198,9 +198,11 @@ static void client_ready(struct ur_cmt_source *src, uint32_t events)
 	struct ur_cm_roce *rt =
 		ur_container_of(src, struct ur_cm_roce, client_src);
 
+	rt->in_client_ready = true;
 	ur_unlock(&rt->cmt->lock);
 	ur_client_service(rt->client);
 	ur_lock(&rt->cmt->lock);
+	rt->in_client_ready = false;
 	empty_inbox(rt);
 }
 

@@ -6,12 +6,12 @@
  * timer during the sleep signals the wakeup descriptor of the sleeping thread.
  *
  * One thread at a time makes rounds (enum ur_cmt_watch): the CM thread, or a
- * thread of the application that waits for an event (ur_cmt_wait()), so that a
+ * thread of the application that waits for an event (ur_conn_wait()), so that a
  * message wakes one thread and not two.  Such a thread leaves with its event and
  * usually waits again within microseconds, so nothing is handed back at once: the
  * state is AWAY, and a timer wakes the CM thread, which takes over if the other has
- * not come back within TICK_NS.  Where several threads wait the CM thread makes the
- * rounds, since one of them would leave with its event while others wait for theirs.
+ * not come back within TICK_NS.  If other threads still wait when it leaves, the CM
+ * thread takes over at once, and keeps the rounds until none waits.
  */
 #include "connect/cm_thread.h"
 
@@ -31,11 +31,13 @@
 #include "connect/conn_internal.h"
 #include "engine/internal.h"
 
-#define EVENTS	 64
-#define NS_PER_S 1000000000u
-#define NAP_NS	 1000000000u
+#define EVENTS	      64
+#define NS_PER_S      1000000000u
+#define NAP_NS	      1000000000u
 /* How long a CM message may wait for a thread that is busy with its last event. */
-#define TICK_NS	 1000000u
+#define TICK_NS	      1000000u
+/* So often a caller lets signals in. */
+#define SIGNAL_ROUNDS 64u
 
 /* An event on its way to its owner. */
 struct queued {
@@ -256,7 +258,7 @@ static void end_rounds(struct ur_cmt *t)
 		pthread_cond_broadcast(&t->delivered);
 }
 
-/* All that is due; what comes meanwhile is for the next time. */
+/* All that is due but ready descriptors. */
 static void make_round(struct ur_cmt *t)
 {
 	t->busy = true;
@@ -272,6 +274,7 @@ struct caller {
 	sigset_t mask; /* its own */
 	int cancel;    /* its cancelability */
 	bool serves;   /* makes the rounds */
+	uint32_t rounds;
 };
 
 static void tick_after(struct ur_cmt *t, uint64_t ns)
@@ -354,6 +357,7 @@ static int sleep_and_watch(struct ur_cmt *t, struct pollfd *fds, nfds_t n,
 	int ready;
 
 	end_rounds(t);
+	t->woken = false;
 	t->sleep_until_ns = sleep_end(t);
 	ready = sleep_on(t, fds, n, t->sleep_until_ns, c);
 	if (ready > 0 && fds[1].revents)
@@ -361,7 +365,6 @@ static int sleep_and_watch(struct ur_cmt *t, struct pollfd *fds, nfds_t n,
 	if (t->watch != mine) /* a caller has taken over from the CM thread */
 		return ready;
 	t->sleep_until_ns = 0;
-	t->woken = false;
 	t->busy = true;
 	if (ready > 0 && fds[0].revents)
 		run_ready(t);
@@ -424,7 +427,6 @@ static void take_over(struct ur_cmt *t)
 		t->waiting--;
 	}
 	t->sleep_until_ns = 0;
-	t->woken = false;
 	makes_rounds = true;
 }
 
@@ -439,7 +441,7 @@ static void begin_wait(struct caller *c)
 		take_over(c->t);
 }
 
-/* fds: what sleep_and_watch() wants, and the caller's.  1: that is ready; 0: not
+/* fds: those of sleep_and_watch(), and the caller's.  1: the last is ready; 0: not
  * yet; -errno. */
 static int wait_once(struct caller *c, struct pollfd *fds)
 {
@@ -452,6 +454,9 @@ static int wait_once(struct caller *c, struct pollfd *fds)
 		make_round(c->t);
 		if (ur_list_empty(&c->t->events))
 			n = sleep_and_watch(c->t, fds, 3, c);
+		/* ppoll(2) lets no signal in while descriptors are ready. */
+		if (n > 0 && ++c->rounds % SIGNAL_ROUNDS == 0)
+			n = sleep_on(c->t, NULL, 0, 0, c);
 	}
 	if (n < 0)
 		return n == -EINTR && ur_signals_restart() ? 0 : n;
@@ -475,7 +480,7 @@ int ur_conn_wait(int fd)
 	while (n == 0)
 		n = wait_once(&c, fds);
 	end_wait(&c);
-	return n < 0 ? n : 0;
+	return n;
 }
 
 static void close_all(const struct ur_cmt *t)

@@ -63,7 +63,7 @@ struct ur_cmt {
 	bool busy;     /* a round is being made */
 	bool woken;    /* its descriptor was written and not yet read */
 	uint64_t sleep_until_ns; /* 0: the thread that makes rounds is awake */
-	uint64_t active_ns;	 /* when it was last woken */
+	uint64_t active_ns;	 /* when a descriptor was last ready */
 	uint64_t left_ns;	 /* when the caller left */
 	struct ur_timers timers;
 	uint32_t ntimers;      /* reserved for */

@@ -8,9 +8,10 @@
  * QP with the attributes of ur_conn_qp_attr(), as programs of rdma-core do.
  * An iWARP connection takes the QP over at connect and accept.
  *
- * Events come one at a time from the process' CM thread, or from a thread in
- * ur_conn_wait(), which hold no lock; the handler may call everything here but ur_conn_destroy() of its own
- * connection.  After ur_conn_destroy() has returned no event of it is running
+ * Events come one at a time from the process' CM thread or from a thread in
+ * ur_conn_wait(); it holds no lock then.  The handler may call everything here but
+ * ur_conn_destroy() of its own connection.  After ur_conn_destroy() has returned no
+ * event of it is running
  * or will come.  What arrives later (a peer's DREQ, say) is answered properly.
  *
  * All functions return 0 or -errno and may be called from any thread; each
@@ -147,10 +148,10 @@ int ur_conn_qp_attr(struct ur_conn *c, enum ur_qp_state state,
 
 /*
  * Waits until a descriptor is readable, at which a handler tells an event, and does
- * the CM thread's work meanwhile unless several threads wait: handlers, of any
- * connection, run in this thread.  Returns at once if the descriptor does not block
- * or there are no connections, so that read(2) decides.  0, or -EINTR as read(2)
- * would.  A cancellation point; the caller holds no lock.
+ * the CM thread's work meanwhile unless another thread waits already: handlers, of any
+ * connection, run in this thread.  1: readable; 0, at once: the descriptor does not
+ * block, or there are no connections; -EINTR where read(2) would say so
+ * (ur_signals_restart()), -ENOMEM.  A cancellation point; the caller holds no lock.
  */
 int ur_conn_wait(int fd);
 

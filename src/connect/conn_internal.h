@@ -85,7 +85,7 @@ extern const struct ur_conn_ops ur_conn_iwarp_ops;
 void ur_conn_init_child(struct ur_conn *child, const struct ur_conn *listener);
 
 /*
- * Report to the owner, later and from the CM thread: a copy of *ev, private data
+ * Report to the owner, later and in a round of the CM thread: a copy of *ev, private data
  * included, is queued.  Under the lock.  A REQUEST's ev->conn that is never
  * delivered because its listener ends is destroyed.  -ENOMEM: nothing was queued;
  * silently dropped if the connection was destroyed.

@@ -172,6 +172,9 @@ static void show(struct ur_cq *cq)
 	}
 	cq->held_solicited = false;
 	cq->show_at_ns = UR_NEVER;
+	/* No thread that sleeps knows of the time at which the event is due. */
+	if (cq->mod_seen)
+		disarm_and_signal(cq);
 }
 
 /* True: the completion is not to be seen yet, nor those that follow. */

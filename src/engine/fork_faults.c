@@ -2,17 +2,19 @@
 /*
  * The C library's fork() runs, with all the handlers of pthread_atfork() of the
  * process, but the program gets neither SIGCHLD nor a child that its wait() returns.
- * So fork() is called by a process between both, which shares memory and descriptors
- * with this one and has no exit signal (as in client/spawn.c).  The thread stands still
- * meanwhile (CLONE_VFORK), since both use its thread-local memory.
+ * So fork() is called by an intermediate process, which shares memory and descriptors
+ * with this one and has no exit signal (as in client/spawn.c).  The thread is suspended
+ * meanwhile (CLONE_VFORK), since both processes use its thread-local memory.
  */
 #include "engine/fork_faults.h"
 
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,11 +23,12 @@
 #include "base/sys.h"
 #include "engine/internal.h"
 #include "fault/state.h"
+#include "shm/share.h"
 
 #define STACK_SIZE ((size_t)256 << 10)
 #define NS_PER_US  1000ull
 
-/* What `draw` gives: the time in us after the call, and the life of the child. */
+/* `draw` gives the time in us after the call, and the life of the child. */
 #define PARTS 1000u
 
 #define BARE __attribute__((no_sanitize("address", "thread"), noinline))
@@ -36,6 +39,7 @@ int ur_clone(int (*fn)(void *), void *stack, int flags, void *arg,
 pid_t ur_plain_fork(void) __asm__("__fork");
 
 struct order {
+	pid_t of; /* the process */
 	struct timespec wait;
 	struct timespec life;
 	int error;
@@ -47,12 +51,17 @@ static struct timespec timespec_of(uint64_t ns)
 				  .tv_nsec = (long)(ns % 1000000000u) };
 }
 
-/* The process between: its child is that of a fork(), and ends without atexit(). */
+/* The intermediate process: its child is that of a fork(), and ends without atexit(). */
 static BARE int middle_process(void *arg)
 {
 	struct order *o = arg;
-	pid_t pid = ur_plain_fork();
+	pid_t pid;
 
+	/* It shares the descriptors, which must not outlive the program. */
+	syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+	if (syscall(SYS_getppid) != o->of)
+		return 0;
+	pid = ur_plain_fork();
 	if (pid == 0) {
 		syscall(SYS_nanosleep, &o->life, NULL);
 		syscall(SYS_exit_group, 0);
@@ -83,6 +92,9 @@ static void *fork_main(void *arg)
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 
 	(void)ur_sys_nanosleep(&o->wait);
+	/* The program's handlers of fork() run here: its threads are no longer only
+	 * ours. */
+	ur_share_thread_end();
 	if (stack == MAP_FAILED)
 		o->error = ENOMEM;
 	else
@@ -92,6 +104,7 @@ static void *fork_main(void *arg)
 	if (stack != MAP_FAILED)
 		munmap(stack, STACK_SIZE);
 	free(o);
+	ur_share_thread_begin();
 	atomic_store(&ur_fault_forking, false);
 	return NULL;
 }
@@ -104,6 +117,7 @@ void ur_fork_fault(uint64_t life_ns, uint32_t draw)
 	pthread_t thread;
 
 	if (o) {
+		o->of = getpid();
 		o->wait = timespec_of(draw % PARTS * NS_PER_US);
 		if (rest % 2)
 			o->life = timespec_of(life_ns / PARTS * (rest % PARTS));

@@ -600,10 +600,6 @@ static void *helper_main(void *arg)
 	return NULL;
 }
 
-/*
- * Signals go to threads of the application; only faults, which are synchronous
- * and which base/guard.h handles, may hit ours.
- */
 struct start {
 	void *(*fn)(void *);
 	void *arg;

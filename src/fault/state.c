@@ -93,10 +93,11 @@ void ur_fault_pace(const struct ur_fault_rule *r, uint32_t draw,
 static void fork_if_due(struct ur_fault_set *s, uint32_t i,
 			enum ur_fault_verb verb)
 {
-	uint64_t n = atomic_load(&s->count[i].seen);
+	uint64_t n;
 
 	if (!ur_fault_fork || atomic_exchange(&ur_fault_forking, true))
 		return;
+	n = atomic_load(&s->count[i].seen);
 	if (ur_fault_is_due(s, i, verb, n))
 		ur_fault_fork(s->spec.rule[i].value,
 			      ur_fault_draw(~s->spec.seed, i, verb, n));

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Event channels.  The descriptor counts (EFD_SEMAPHORE).  A thread that queues
- * an event then adds a count; a taker first gets a count by read(2), so that
- * O_NONBLOCK and signals work as the application wants, and then the oldest
- * event.  So it is readable only while there is an event for each reader.
+ * an event then adds a count; a taker first gets a count, so that O_NONBLOCK
+ * works as the application wants, and then the oldest event.  So it is readable only while there is an event for each reader.
  *
  * On a shared core a thread that is woken often preempts the one that woke it.
  * So the count is added after urc_lock was released, or the taker would block
@@ -20,6 +19,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -147,7 +147,9 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 	oldest = keep_locked(c);
 	ur_unlock(&urc_lock);
 	close_under_readers(fd);
-	free(oldest);
+	/* Else it is lost: a thread still waits there. */
+	if (oldest && !atomic_load(&oldest->takers))
+		free(oldest);
 }
 
 void urc_channel_free(struct rdma_event_channel *channel)
@@ -245,7 +247,6 @@ static int waited_fd(const struct urc_channel *c)
 	return never_fd;
 }
 
-/* Only a hint: with an event there, read(2) does not sleep. */
 static bool is_empty(const struct urc_channel *c)
 {
 	bool empty;
@@ -256,22 +257,28 @@ static bool is_empty(const struct urc_channel *c)
 	return empty;
 }
 
+/* One count off, by a blocking read(2) where the CM thread's work is not this
+ * thread's to do, or where an event is there already. */
 static int wait_count(const struct urc_channel *c)
 {
 	uint64_t count;
-	int fd, rc;
 
-	do {
-		rc = is_empty(c) ? ur_conn_wait(waited_fd(c)) : 0;
-		if (rc)
+	for (;;) {
+		int rc = is_empty(c) ? ur_conn_wait(waited_fd(c)) : 0;
+		int fd = waited_fd(c);
+
+		if (rc < 0)
 			return rc;
-		fd = waited_fd(c);
-		/* After a sleep in it the channel may be no more. */
+		if (rc && take_counts(c, 1))
+			return 0;
+		if (rc) /* another thread has taken it, or the channel ended */
+			continue;
 		if (read(fd, &count, sizeof(count)) >= 0)
 			return 0;
 		/* The channel ended before the call, which did not sleep. */
-	} while (errno == EBADF && waited_fd(c) != fd);
-	return -errno;
+		if (errno != EBADF || waited_fd(c) == fd)
+			return -errno;
+	}
 }
 
 int urc_event_take(struct rdma_event_channel *channel, struct urc_event **out)
@@ -282,16 +289,16 @@ int urc_event_take(struct rdma_event_channel *channel, struct urc_event **out)
 
 	if (c->generation != urc_generation)
 		return -ENODEV;
-	while (!e) {
+	atomic_fetch_add(&c->takers, 1);
+	do {
 		rc = wait_count(c);
-		if (rc < 0)
-			return rc;
 		ur_lock(&urc_lock);
-		e = take_locked(c);
+		e = rc ? NULL : take_locked(c);
 		ur_unlock(&urc_lock);
-	}
+	} while (!rc && !e);
+	atomic_fetch_sub(&c->takers, 1);
 	*out = e;
-	return 0;
+	return rc;
 }
 
 void urc_event_done(struct urc_event *e)

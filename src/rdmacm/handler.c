@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a connection reports becomes an event of its id.  Runs in the process'
- * CM thread, so it does nothing that could wait.
+ * CM thread or a thread in ur_conn_wait(), so it does nothing that could wait.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
  * of the ABI first, ours behind it.
  *
  * Theory of operation.  A struct ur_conn (connect/conn.h) tells what happens to
- * a connection from the process' CM thread; handler.c turns that into an event
+ * a connection in a round of the CM thread; handler.c turns that into an event
  * and queues it on the id's channel, no more.  What has to be done about it,
  * such as moving the queue pair, is done by the thread that takes
  * the event (rdma_get_cm_event, in event.c), so a queue pair is modified only
@@ -87,7 +87,8 @@ struct urc_channel {
 	uint32_t generation;
 	/* Written before ch.fd becomes -1. */
 	pthread_t destroyer;
-	bool would_block; /* a call on it, when it was destroyed */
+	bool would_block;	 /* a call on it, when it was destroyed */
+	_Atomic uint32_t takers; /* threads that take an event */
 	/* urc_lock */
 	bool end;	      /* destroyed */
 	struct ur_list queue; /* of urc_event.node */

@@ -47,14 +47,17 @@ class Checked:
         self.options = options(self.path) if wanted else ()
         self.processes = 0
 
-    def after_case(self):
-        """Failure if its programs have findings."""
+    def look(self):
+        """Failure if the programs of the case have findings."""
         if not self.path:
             return
         found = findings(self.path)
         self.processes += len(summaries(self.path))
-        if os.path.exists(self.path):
-            os.unlink(self.path)
         if found:
             raise Failure('findings of urnic run --check:\n      '
                           + '\n      '.join(map(json.dumps, found)))
+
+    def forget(self):
+        """Drops findings of a case that has ended."""
+        if os.path.exists(self.path):
+            os.unlink(self.path)

@@ -126,7 +126,7 @@ def run_case(name, case, env, checked=None):
     try:
         case.fn(env)
         if checked:
-            checked.after_case()
+            checked.look()
         verdict = 'passed'
     except Skip as e:
         verdict, detail = 'skipped', str(e)
@@ -136,6 +136,8 @@ def run_case(name, case, env, checked=None):
         verdict, detail = 'failed', traceback.format_exc()
     finally:
         Proc.end_all()
+        if checked:
+            checked.forget()
     took = time.monotonic() - t0
     print(f'{verdict:8}{env.place.kind:9}{name:44}{took:6.2f} s'
           + (f'\n      {detail}' if detail else ''), flush=True)

@@ -99,6 +99,9 @@ def late_device(env):
     on_client(env, 'fault', pid, '--clear')
     if in_force(env, pid)['done']['late-cq'] <= 20 or not c.running():
         raise Failure(f'{in_force(env, pid)} {c.describe()}')
+    # It has lost no completion, so it goes on.
+    on_client(env, 'fault', pid, 'late-cq=1us@50%,seed=1')
+    until('more of them', lambda: counted_by(env, pid, 'late-cq=1us@50%') > 20)
     s.end()
     c.end()
 

@@ -121,8 +121,8 @@ void tr_disable(void);
 /* Append a record of rec->units units.  data: not into the spare room. */
 void tr_put(struct tr_thread *t, const struct ur_trace_rec *rec, bool data);
 /* A record of one unit, NULL: none; its members are written where it stays: copied
- * from the stack they would be read in other sizes than they were written, and the
- * processor would wait for the memory. */
+ * from the stack they would be read in other sizes than they were written, which
+ * prevents store forwarding. */
 struct ur_trace_brief *tr_begin_brief(struct tr_thread *t);
 void tr_end_brief(struct tr_thread *t);
 /* Append a POST or DONE, without `units`. */

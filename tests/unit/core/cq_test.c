@@ -512,6 +512,41 @@ static void test_a_late_completion_signals_when_it_is_seen(void **state)
 	assert_false(unit_readable(f->channel.fd));
 }
 
+/* No thread waits for the end of the moderation's time. */
+static void test_a_late_completion_is_not_moderated(void **state)
+{
+	struct fixture *f = *state;
+	struct plan p = { .now_ns = 0 };
+
+	ur_cq_moderate(&f->cq, 3, 10);
+	ur_cq_set_late(&f->cq, late, &p);
+	ur_cq_arm(&f->cq, false);
+	push(&f->cq, 0, false);
+	assert_false(unit_readable(f->channel.fd));
+	ur_cq_show(&f->cq, HOLD_NS);
+	take_and_ack(&f->channel, 0);
+	expect_poll(&f->cq, 0);
+}
+
+static void test_late_completions_over_the_wrap(void **state)
+{
+	struct fixture *f = *state;
+	struct plan p = { .late = UINT64_MAX };
+
+	ur_cq_set_late(&f->cq, late, &p);
+	for (uint64_t i = 0; i < 6; i++) {
+		push(&f->cq, i, false);
+		expect_poll(&f->cq, i);
+	}
+	p.late = 6;
+	for (uint64_t i = 6; i < 10; i++)
+		push(&f->cq, i, false);
+	assert_true(ur_cq_is_empty(&f->cq));
+	ur_cq_show(&f->cq, HOLD_NS);
+	for (uint64_t i = 6; i < 10; i++)
+		expect_poll(&f->cq, i);
+}
+
 static void test_a_full_queue_is_not_late(void **state)
 {
 	struct fixture *f = *state;
@@ -572,7 +607,9 @@ static void test_late_completions_are_not_lost(void **state)
 	p.late = 5;
 	for (uint64_t i = 5; i < 5 + 31 + 1; i++)
 		assert_true(push(&f->cq, i, false));
-	expect_poll(&f->cq, 6);
+	for (uint64_t i = 6; i < 5 + 31 + 1; i++)
+		expect_poll(&f->cq, i);
+	assert_true(ur_cq_is_empty(&f->cq));
 }
 
 int main(void)
@@ -600,6 +637,8 @@ int main(void)
 		T(test_event_without_completion),
 		T(test_late_completions_keep_their_order),
 		T(test_a_late_completion_signals_when_it_is_seen),
+		T(test_a_late_completion_is_not_moderated),
+		T(test_late_completions_over_the_wrap),
 		T(test_a_full_queue_is_not_late),
 		T(test_an_exhausted_queue_stays_so_if_late),
 		T(test_late_completions_are_not_lost),
