@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """urnic run --fault, urnic fault: each fault is seen by the program, and counted."""
 
+import glob
 import ipaddress
 import json
 import os
@@ -129,6 +130,34 @@ def forked_pair(wire):
             if p.wait(60) or set(done(p.text())) != {'fork'}:
                 raise Failure(s.describe() + c.describe())
     return run
+
+
+def children(pid):
+    """Of all its threads; none once it has ended."""
+    found = []
+    for path in glob.glob(f'/proc/{pid}/task/*/children'):
+        try:
+            with open(path, encoding='ascii') as f:
+                found += f.read().split()
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return found
+
+
+def forked_killed(env):
+    """A child that lives on keeps nothing of a killed program open."""
+    s, c = start(env, 'stream', '-n 0')
+    c.wait_text('running', 20)
+    pid = c.leaf()
+    on_client(env, 'fault', pid, 'fork=900s@50%,seed=1')
+    until('a child that lives',
+          lambda: (first := children(pid)) and not time.sleep(.1) and
+          first == children(pid))
+    between, = children(pid)
+    os.kill(pid, signal.SIGKILL)
+    until('its end', lambda: not os.path.exists(f'/proc/{between}'))
+    s.end()
+    c.end()
 
 
 def refused(env):
@@ -594,6 +623,7 @@ CASES += [Case(name, fn, far=False) for name, fn in (
     ('forked', forked),
     ('forked-shm', forked_pair(False)),
     ('forked-by-wire', forked_pair(True)),
+    ('forked-killed', forked_killed),
     ('forked-iwarp', stream('fork=3ms@5%,seed=7', 'fork')),
     ('verified', verified),
     ('peer-killed', peer_killed),
