@@ -257,7 +257,7 @@ static void test_cancelled(void **state)
 	unmake(&a);
 }
 
-/* Its wakeup is not seen by anybody; the next one must be. */
+/* No thread sees its wakeup; the next one must be seen. */
 static void test_cancelled_when_woken(void **state)
 {
 	bool asleep = false;
