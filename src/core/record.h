@@ -109,6 +109,9 @@ enum ur_record_reason {
 	UR_REC_R_DC_KEY,     /* DC: another access key than the target's */
 	UR_REC_R_DC_MTU,     /* DC: a larger path MTU than the target's */
 	UR_REC_R_DC_ADDRESS, /* DC: to another address than the target's GID */
+	UR_REC_R_FPDU_CRC,   /* iWARP */
+	UR_REC_R_FPDU, /* iWARP: headers that are not valid, or out of order */
+	UR_REC_R_UNBUFFERED, /* iWARP: a SEND without a receive */
 	UR_REC_REASONS,
 };
 

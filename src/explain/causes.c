@@ -200,6 +200,18 @@ const struct ur_cause ur_causes[] = {
 		"the initiator's path MTU is larger than the target's",
 		"give the initiator at most the mtu that the target was created "
 		"with"),
+	REFUSED("fpdu-crc", UR_REC_R_FPDU_CRC, UR_C_NONE, BOTH,
+		"an FPDU has a wrong CRC: its data are not those that were sent",
+		"look for the defect in the peer's adapter, in its host, and in "
+		"what changes packets between both"),
+	REFUSED("fpdu", UR_REC_R_FPDU, UR_C_NONE, PEER,
+		"an FPDU is not valid, or does not continue the stream",
+		"the peer's adapter violates the protocol: capture with urnic "
+		"pcap"),
+	REFUSED("no-receive-iwarp", UR_REC_R_UNBUFFERED, UR_C_NONE, HERE,
+		"a message came, and no receive is posted",
+		"post receives before the peer sends: iWARP does not wait for "
+		"them"),
 	REFUSED("invalidate", UR_REC_R_INVALIDATE, UR_C_NONE, PEER,
 		"a SEND with invalidate named a key that may not be invalidated",
 		"name a type 2 window that is bound on this queue pair"),

@@ -98,6 +98,42 @@ static void count(struct ur_iwqp *q, const struct ur_iw_fault_row *row)
 	++*(uint64_t *)(void *)((uint8_t *)counters + row->counter);
 }
 
+/* 0: the key or the receive is recorded where it is checked, or nothing is. */
+static uint8_t reason_of(enum ur_iw_fault f)
+{
+	switch ((unsigned int)f) {
+	case UR_IWF_CRC:
+		return UR_REC_R_FPDU_CRC;
+	case UR_IWF_U_NO_BUFFER:
+		return UR_REC_R_UNBUFFERED;
+	case UR_IWF_U_IRD:
+		return UR_REC_R_RESOURCES;
+	case UR_IWF_MARKER:
+	case UR_IWF_FRAME:
+	case UR_IWF_T_VERSION:
+	case UR_IWF_U_VERSION:
+	case UR_IWF_U_QN:
+	case UR_IWF_U_MSN:
+	case UR_IWF_U_MO:
+	case UR_IWF_RDMAP_VERSION:
+	case UR_IWF_OPCODE:
+		return UR_REC_R_FPDU;
+	default:
+		return 0;
+	}
+}
+
+/* For the flight recorder. */
+static void record(struct ur_iwqp *q, enum ur_iw_fault f)
+{
+	const struct ur_record e = { .type = UR_REC_REFUSED,
+				     .code = reason_of(f),
+				     .arg = { [2] = q->params.ird } };
+
+	if (e.code)
+		ur_record_add(q->qp, &e);
+}
+
 void ur_iw_fault(struct ur_iwqp *q, enum ur_iw_fault f,
 		 const struct ur_iw_in *in)
 {
@@ -108,6 +144,7 @@ void ur_iw_fault(struct ur_iwqp *q, enum ur_iw_fault f,
 	ur_debug("qp %06x: TERMINATE layer %u type %u code %u", q->qp->qpn,
 		 row->layer, row->etype, row->code);
 	count(q, row);
+	record(q, f);
 	ur_iw_terminate(q, f, in);
 	if (row->request && q->tx.rd_count)
 		ur_iw_request_fail(q, q->tx.rd[q->tx.rd_head],

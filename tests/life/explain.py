@@ -243,6 +243,24 @@ def refused(env):
         raise Failure(f'an unknown QP number: {p}')
 
 
+def wrong_crc(env):
+    """iWARP: a byte of the stream has changed on its way."""
+    port = env.port()
+    base = ['env', 'URNIC_RDMACM_DEVICE=urniw0', 'rping', '-C', '200', '-p', port,
+            '-a', env.a.ip4]
+    s, c = env.pair(base + ['-s'], [env.urnic, 'run', '--fault', 'corrupt:100', '--',
+                                    *base, '-c'], port=port, timeout=60, wait=False)
+    try:
+        c.wait(60)
+        s.wait(20)
+        found = [v.get('cause') for v in explain(env, env.a)]
+        if 'fpdu-crc' not in found:
+            raise Failure(f'{found} {s.describe()} {c.describe()}')
+    finally:
+        s.end()
+        c.end()
+
+
 # One process has both queue pairs, and so no use for a link.
 CASES = [
     *[Case(cause, alone(cause), far=False) for cause in CAUSES],
@@ -257,4 +275,5 @@ CASES = [
     Case('file', saved, far=False),
     Case('unrecorded', unrecorded, far=False),
     Case('refused', refused),
+    Case('iwarp-crc', wrong_crc),
 ]
