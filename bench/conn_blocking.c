@@ -119,7 +119,7 @@ static void serve_rdma(struct shared *s)
 	struct sockaddr_in a = { .sin_family = AF_INET,
 				 .sin_addr = conn_address };
 	struct rdma_event_channel *events = rdma_create_event_channel();
-	struct rdma_cm_id *listener, *id;
+	struct rdma_cm_id *listener = NULL, *id;
 	struct rdma_cm_event *ev;
 
 	need(events && !rdma_create_id(events, &listener, NULL, RDMA_PS_TCP) &&
