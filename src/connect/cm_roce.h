@@ -26,7 +26,7 @@ struct ur_cm_roce {
 	struct ur_qp1 *qp1; /* … to here */
 	struct ur_cmt_timer timer;
 	struct ur_cmt_source client_src;
-	bool in_client_ready; /* of the thread that makes the rounds */
+	bool in_client_ready; /* of the thread that runs the CM's loop */
 	struct ur_cmt_source inbox_src;
 	struct ur_cmt_source slot_src; /* of qp1, if it has one */
 	uint32_t slot;		       /* of qp1's own; 0: none */

@@ -5,13 +5,13 @@
  * descriptors that are ready.  A thread that queues something or arms an earlier
  * timer during the sleep signals the wakeup descriptor of the sleeping thread.
  *
- * One thread at a time makes rounds (enum ur_cmt_watch): the CM thread, or a
+ * One thread at a time runs this event loop (enum ur_cmt_watch): the CM thread, or a
  * thread of the application that waits for an event (ur_conn_wait()), so that a
  * message wakes one thread and not two.  Such a thread leaves with its event and
  * usually waits again within microseconds, so nothing is handed back at once: the
  * state is AWAY, and a timer wakes the CM thread, which takes over if the other has
  * not come back within TICK_NS.  If other threads still wait when it leaves, the CM
- * thread takes over at once, and keeps the rounds until none waits.
+ * thread takes over at once, and keeps the loop until none waits.
  */
 #include "connect/cm_thread.h"
 
@@ -53,11 +53,11 @@ static struct ur_cmt *_Atomic the_thread; /* written under make_lock */
 /* Connections made before a fork() still point at it. */
 static struct ur_cmt *inherited __attribute__((used));
 
-static _Thread_local bool makes_rounds;
+static _Thread_local bool runs_loop;
 
 bool ur_cmt_is_here(void)
 {
-	return makes_rounds;
+	return runs_loop;
 }
 
 static void wake(struct ur_cmt *t)
@@ -131,7 +131,7 @@ void ur_cmt_forget(struct ur_cmt *t, struct ur_conn *c, struct ur_list *orphans)
 			ur_list_add_tail(orphans, &m->ev.conn->orphan);
 		free(m);
 	}
-	while (t->running == c && !makes_rounds) {
+	while (t->running == c && !runs_loop) {
 		t->waiting++;
 		pthread_cond_wait(&t->delivered, &t->lock.m);
 		t->waiting--;
@@ -250,7 +250,7 @@ static void run_ready(struct ur_cmt *t)
 	}
 }
 
-/* From here on another thread may make the rounds. */
+/* From here on another thread may run the loop. */
 static void end_rounds(struct ur_cmt *t)
 {
 	t->busy = false;
@@ -273,7 +273,7 @@ struct caller {
 	struct ur_cmt *t;
 	sigset_t mask; /* its own */
 	int cancel;    /* its cancelability */
-	bool serves;   /* makes the rounds */
+	bool serves;   /* runs the event loop */
 	uint32_t rounds;
 };
 
@@ -292,7 +292,7 @@ static void end_wait(struct caller *c)
 
 	t->callers--;
 	if (c->serves) {
-		makes_rounds = false;
+		runs_loop = false;
 		end_rounds(t);
 		t->sleep_until_ns = 0;
 		t->left_ns = ur_clock_ns();
@@ -371,7 +371,7 @@ static int sleep_and_watch(struct ur_cmt *t, struct pollfd *fds, nfds_t n,
 	return ready;
 }
 
-/* The CM thread, while another makes the rounds. */
+/* The CM thread, while another runs the loop. */
 static void park(struct ur_cmt *t)
 {
 	struct pollfd fds[] = { { .fd = t->wake_fd, .events = POLLIN },
@@ -402,7 +402,7 @@ static void *thread_main(void *arg)
 	struct pollfd fds[] = { { .fd = t->epfd, .events = POLLIN },
 				{ .fd = t->wake_fd, .events = POLLIN } };
 
-	makes_rounds = true;
+	runs_loop = true;
 	ur_lock(&t->lock);
 	for (;;) {
 		if (t->watch != UR_CMT_OWN) {
@@ -427,7 +427,7 @@ static void take_over(struct ur_cmt *t)
 		t->waiting--;
 	}
 	t->sleep_until_ns = 0;
-	makes_rounds = true;
+	runs_loop = true;
 }
 
 /* Only as the one thread that waits; see above. */

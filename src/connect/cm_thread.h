@@ -44,7 +44,7 @@ struct ur_cmt_grave {
 	void (*free)(struct ur_cmt_grave *g);
 };
 
-/* Which thread makes the rounds (cm_thread.c). */
+/* Which thread runs the event loop (cm_thread.c). */
 enum ur_cmt_watch {
 	UR_CMT_OWN,    /* the CM thread */
 	UR_CMT_CALLER, /* one in ur_conn_wait() */
@@ -57,12 +57,12 @@ struct ur_cmt {
 	uint32_t callers; /* threads in ur_conn_wait() */
 	int epfd;
 	int wake_fd;   /* wakes the CM thread */
-	int caller_fd; /* wakes the caller that makes the rounds */
+	int caller_fd; /* wakes the caller that runs the loop */
 	int tick_fd;   /* timer: has the caller come back? */
 	bool ticking;  /* it is set */
 	bool busy;     /* a round is being made */
 	bool woken;    /* its descriptor was written and not yet read */
-	uint64_t sleep_until_ns; /* 0: the thread that makes rounds is awake */
+	uint64_t sleep_until_ns; /* 0: the thread that runs the loop is awake */
 	uint64_t active_ns;	 /* when a descriptor was last ready */
 	uint64_t left_ns;	 /* when the caller left */
 	struct ur_timers timers;
@@ -81,7 +81,7 @@ int ur_cmt_get(struct ur_cmt **out);
 
 struct ur_cmt *ur_cmt_started(void); /* NULL: it is not there */
 
-/* Is the calling thread the one that makes the rounds? */
+/* Is the calling thread the one that runs the loop? */
 bool ur_cmt_is_here(void);
 
 /* All below under the lock. */

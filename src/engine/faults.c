@@ -150,7 +150,7 @@ static void step_if_due(struct ur_lane *l)
 	ur_evq_flush_wakes();
 }
 
-/* Packets and completions whose time has come. */
+/* Packets and completions that are due. */
 static void show_due(void)
 {
 	for_each_lane(step_if_due);

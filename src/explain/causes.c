@@ -203,7 +203,7 @@ const struct ur_cause ur_causes[] = {
 	REFUSED("fpdu-crc", UR_REC_R_FPDU_CRC, UR_C_NONE, BOTH,
 		"an FPDU has a wrong CRC: its data are not those that were sent",
 		"look for the defect in the peer's adapter, in its host, and in "
-		"what changes packets between both"),
+		"anything that changes packets on their way"),
 	REFUSED("fpdu", UR_REC_R_FPDU, UR_C_NONE, PEER,
 		"an FPDU is not valid, or does not continue the stream",
 		"the peer's adapter violates the protocol: capture with urnic "

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Open MPI, four ranks on one host that have only urnic between them: by UCX, and by
-libfabric, whose list of devices leaves hosts out that have no other address than
+libfabric. Its list of devices leaves hosts out that have no other address than
 loopback's.  Debian's openib was built without rdma_cm, and so refuses Ethernet."""
 
 import shutil

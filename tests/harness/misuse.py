@@ -18,7 +18,7 @@ def options(path):
 
 
 def lines(path):
-    """The objects whose line is complete."""
+    """The objects of complete lines."""
     try:
         with open(path, encoding='utf-8') as f:
             return [json.loads(line) for line in f.read().split('\n')[:-1]]

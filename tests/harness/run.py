@@ -5,7 +5,7 @@
     run.py --urnic build/urnic --progs build/tests/progs --where lo pingpong
 
 URNIC_TEST=full (or --full) runs the long form of everything; -k TEXT only the
-cases whose name contains TEXT; --check all programs under `urnic run --check`,
+cases with TEXT in their name; --check all programs under `urnic run --check`,
 where a case with findings fails; URNIC_TEST_PART=N:I (or --part N:I) every Nth
 case of a group from the Ith on (I modulo N, 0 if it is not given), for slow
 builds.  A case has one try; the closing line names those that failed.

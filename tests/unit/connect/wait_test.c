@@ -126,7 +126,7 @@ static void short_sleep(void)
 	nanosleep(&ts, NULL);
 }
 
-/* Until so many threads wait, and the one that makes the rounds is asleep. */
+/* Until so many threads wait, and the one that runs the loop is asleep. */
 static void start(struct waiter *w, int fd, uint32_t callers)
 {
 	bool asleep = false;
