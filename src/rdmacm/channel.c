@@ -281,6 +281,14 @@ static int wait_count(const struct urc_channel *c)
 	}
 }
 
+/* Also where the thread is cancelled. */
+static void taker_leaves(void *channel)
+{
+	struct urc_channel *c = channel;
+
+	atomic_fetch_sub(&c->takers, 1);
+}
+
 int urc_event_take(struct rdma_event_channel *channel, struct urc_event **out)
 {
 	struct urc_channel *c = urc_channel(channel);
@@ -290,13 +298,14 @@ int urc_event_take(struct rdma_event_channel *channel, struct urc_event **out)
 	if (c->generation != urc_generation)
 		return -ENODEV;
 	atomic_fetch_add(&c->takers, 1);
+	pthread_cleanup_push(taker_leaves, c);
 	do {
 		rc = wait_count(c);
 		ur_lock(&urc_lock);
 		e = rc ? NULL : take_locked(c);
 		ur_unlock(&urc_lock);
 	} while (!rc && !e);
-	atomic_fetch_sub(&c->takers, 1);
+	pthread_cleanup_pop(true);
 	*out = e;
 	return rc;
 }

@@ -151,13 +151,17 @@ static void expect_interrupted(struct late *l)
 	assert_int_equal(l->error, EINTR);
 }
 
-static void expect_cancelled(const struct late *l)
+static void expect_cancelled(struct late *l)
 {
+#ifdef __SANITIZE_ADDRESS__ /* it does not see frames end by cancellation */
+	expect_interrupted(l);
+#else
 	void *result;
 
 	pthread_cancel(l->thread);
 	pthread_join(l->thread, &result);
 	assert_ptr_equal(result, PTHREAD_CANCELED);
+#endif
 }
 
 static void expect_refused(struct rdma_event_channel *ch)
