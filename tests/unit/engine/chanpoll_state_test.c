@@ -141,8 +141,11 @@ static void test_queues_of_a_channel(void **state)
 		assert_true(ur_cq_push(&o.cq, &cqe, false));
 		sleep_by_poll(p);
 		empty_cq(p);
-		ur_cq_arm(&p->cq, false);
-		(void)take(p);
+		/* A late count of the kernel brings an event without completion,
+		 * and disarms the queue. */
+		do
+			ur_cq_arm(&p->cq, false);
+		while (take(p));
 		ur_lane_lock(l);
 		for (uint32_t k = 0; l->chan.q && k < UR_KPOLLS; k++)
 			pending |= l->chan.kpoll[k].pending &&
