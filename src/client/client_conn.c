@@ -52,7 +52,7 @@ static int distrust(struct ur_client *c)
 		       (unsigned int)c->daemon_uid, (int)c->daemon_pid,
 		       ur_trust_advice(c->daemon_uid));
 	c->complained = true;
-	c->refused = true;
+	c->refused = EPERM;
 	return -EPERM;
 }
 
@@ -158,7 +158,7 @@ static int attach(struct ur_client *c, int fd)
 	}
 	c->fd = fd;
 	c->welcome = false;
-	c->refused = false;
+	c->refused = 0;
 	err = send_hello(c);
 	if (!err && c->proof_fd < 0)
 		err = send_claims(c);
@@ -398,8 +398,9 @@ int ur_client_conn_ask_again(struct ur_client *c, struct ur_ipc_msg *m, int fd,
 		err = c->state == UR_CLIENT_LOST ? ur_client_conn_open(c) : 0;
 		if (!err)
 			err = ur_client_conn_ask(c, m, fd, deadline_ns);
-	} while (err == -ECONNRESET && ur_clock_ns() < deadline_ns);
-	return err;
+	} while (err == -ECONNRESET && !c->refused &&
+		 ur_clock_ns() < deadline_ns);
+	return err == -ECONNRESET && c->refused ? -c->refused : err;
 }
 
 int ur_client_conn_error(uint16_t error, const char *of_what)
@@ -440,6 +441,7 @@ static void take_reply(struct ur_client *c, const struct ur_ipc_msg *m,
 		return;
 	}
 	c->replied = true;
+	c->complained = false; /* it serves us */
 	c->reply = *m;
 	c->reply_fd = fds[0];
 	fds[0] = -1;
@@ -470,7 +472,6 @@ static void take_welcome(struct ur_client *c, int *fds)
 	}
 	ur_ipc_close_fds(&c->proof_fd, 1);
 	c->welcome = true;
-	c->complained = false;
 	if (fds[0] >= 0)
 		take_keeper(c, fds);
 }
@@ -494,17 +495,23 @@ static void take_tool(struct ur_client *c, const struct ur_ipc_msg *m, int *fds)
 	ur_client_conn_timer(c, 1);
 }
 
+/* Not the answer to a request: urnicd ends the connection. */
+static void take_refusal(struct ur_client *c, const struct ur_ipc_msg *m)
+{
+	if (!c->complained)
+		ur_err("urnicd: %s", m->text);
+	c->complained = true;
+	c->refused = m->error ? m->error : EPERM;
+}
+
 static void handle(struct ur_client *c, const struct ur_ipc_msg *m, int *fds)
 {
 	bool shown = c->proof_fd < 0; /* it is trusted */
 
 	if (m->type == UR_IPC_WELCOME) {
 		take_welcome(c, fds);
-	} else if (m->type == UR_IPC_ERROR && !c->welcome) {
-		if (!c->complained)
-			ur_err("urnicd: %s", m->text);
-		c->complained = true;
-		c->refused = true;
+	} else if (m->type == UR_IPC_ERROR && (!c->welcome || !m->seq)) {
+		take_refusal(c, m);
 	} else if (!shown) {
 		return;
 	} else if (m->type == UR_IPC_MAD_IN) {
@@ -530,6 +537,16 @@ static void handle(struct ur_client *c, const struct ur_ipc_msg *m, int *fds)
 	}
 }
 
+/* Another connection would fail likewise. */
+static void out_of_files(struct ur_client *c)
+{
+	if (!c->complained)
+		ur_err("the limit of open files of this process (ulimit -n) is "
+		       "reached: urnicd's answer is lost");
+	c->complained = true;
+	c->refused = EMFILE;
+}
+
 /* Bounded: a urnicd that sends all the time must not hold up its reader. */
 int ur_client_conn_read(struct ur_client *c)
 {
@@ -542,6 +559,8 @@ int ur_client_conn_read(struct ur_client *c)
 		err = ur_ipc_recv(c->fd, &m, fds, &nfds);
 		if (err == -EAGAIN)
 			return 0;
+		if (err == -EMFILE)
+			out_of_files(c);
 		if (err) {
 			ur_client_conn_lose(c);
 			return -ECONNRESET;

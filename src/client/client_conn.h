@@ -76,7 +76,7 @@ struct ur_client {
 	unsigned int died_soon; /* daemons in a row */
 	bool welcome;
 	int proof_fd;	 /* that the daemon is to mark; -1: it is trusted */
-	bool refused;	 /* by this daemon: ERROR came instead of WELCOME */
+	int refused;	 /* errno of a daemon that does not serve us, or 0 */
 	bool complained; /* about a daemon that is not to be trusted */
 	uint32_t seq;	 /* of the last request */
 

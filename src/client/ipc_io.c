@@ -106,13 +106,17 @@ int ur_ipc_recv(int fd, struct ur_ipc_msg *msg, int fds[UR_IPC_MAX_FDS],
 	ssize_t len = ur_sys_recvmsg(fd, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	int err = -EPROTO;
 
+	/* A peer that ends with messages unread resets the connection.  What it
+	 * said before is still there. */
+	if (len < 0 && errno == ECONNRESET)
+		len = ur_sys_recvmsg(fd, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (len < 0)
 		return errno == EINTR ? -EAGAIN : -errno;
 	for (unsigned int i = 0; i < UR_IPC_MAX_FDS; i++)
 		fds[i] = -1;
 	*nfds = ur_fds_get(&mh, fds, UR_IPC_MAX_FDS);
 	if (mh.msg_flags & MSG_CTRUNC)
-		err = -EMFILE;
+		err = *nfds < UR_IPC_MAX_FDS ? -EMFILE : -EPROTO;
 	else if (len == 0)
 		err = -ECONNRESET;
 	else if (!(mh.msg_flags & MSG_TRUNC))

@@ -110,8 +110,7 @@ static const char *reason(int err)
 	case EMFILE:
 	case ENFILE:
 	case ETOOMANYREFS:
-		return "urnicd may not open more sockets: raise its limit of "
-		       "open files (ulimit -n)";
+		return UR_NO_FILES;
 	default:
 		return strerror(-err);
 	}

@@ -44,13 +44,20 @@ void ur_server_unwatch(struct ur_server *s, struct ur_source *src)
  */
 static void refuse_connection(struct ur_server *s)
 {
+	struct ur_ipc_msg m = {
+		.type = UR_IPC_ERROR,
+		.error = EMFILE,
+		.text = UR_NO_FILES,
+	};
 	int fd;
 
-	ur_warn_some("out of file descriptors: a connection is refused");
+	ur_warn_some("a connection is refused: %s", UR_NO_FILES);
 	ur_ipc_close_fds(&s->spare_fd, 1);
 	fd = accept(s->listener.fd, NULL, NULL);
-	if (fd >= 0)
+	if (fd >= 0) {
+		(void)ur_ipc_send(fd, &m, NULL, 0);
 		close(fd);
+	}
 	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 

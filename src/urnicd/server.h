@@ -22,11 +22,17 @@
 
 #define UR_MS 1000000ull /* nanoseconds */
 
-#define UR_GRACE_NS	   (500 * UR_MS)  /* for claims after a restart */
-#define UR_SHOW_NS	   (300 * UR_MS)  /* for processes to report */
-#define UR_FIRST_NS	   (3000 * UR_MS) /* for the first client to come */
-#define UR_HELLO_NS	   (5000 * UR_MS) /* for a connection to say HELLO */
-#define UR_SESSIONS_MAX	   4096u
+#define UR_GRACE_NS	(500 * UR_MS)  /* for claims after a restart */
+#define UR_SHOW_NS	(300 * UR_MS)  /* for processes to report */
+#define UR_FIRST_NS	(3000 * UR_MS) /* for the first client to come */
+#define UR_HELLO_NS	(5000 * UR_MS) /* for a connection to say HELLO */
+#define UR_SESSIONS_MAX 4096u
+
+/* What EMFILE, ENFILE and ETOOMANYREFS are to a client. */
+#define UR_NO_FILES                                                            \
+	"its limit of open files (ulimit -n) is reached: stop urnicd, and "    \
+	"let it start with a higher one"
+
 /* Messages that go to every listener, which any host can forge: deliveries at
  * once, and a second. */
 #define UR_SPREAD_BURST	   256u

@@ -234,6 +234,11 @@ static void conn_ready(struct ur_server *s, struct ur_source *src,
 		err = ur_ipc_recv(src->fd, &m, fds, &nfds);
 		if (err == -EAGAIN)
 			return;
+		if (err == -EMFILE) {
+			ur_warn_some("pid %d (%s) is refused: %s",
+				     (int)ses->pid, ses->comm, UR_NO_FILES);
+			ur_session_refuse(s, ses, 0, err, UR_NO_FILES);
+		}
 		if (err) {
 			ur_session_close(s, ses,
 					 err == -ECONNRESET ? "ended"

@@ -2,6 +2,7 @@
 /* Slots: starting on demand, steering, giving back, limits, no daemon. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 #include <cmocka.h>
 
 #include "../skip.h"
+#include "client/ipc_io.h"
 #include "sockets/udp.h"
 #include "world.h"
 
@@ -302,6 +304,100 @@ static void alone_if_no_daemon_can_be_started(void **state)
 	peer_end(&a);
 }
 
+/* The n-th number, from 0, that the process has no descriptor of. */
+static rlim_t free_number(pid_t pid, unsigned int n)
+{
+	char path[64];
+	rlim_t fd = 0;
+
+	for (;; fd++) {
+		snprintf(path, sizeof(path), "/proc/%d/fd/%lu", (int)pid,
+			 (unsigned long)fd);
+		if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) &&
+		    n-- == 0)
+			return fd;
+	}
+}
+
+/* The process may open n more files.  What its limit was. */
+static struct rlimit limit_files(pid_t pid, unsigned int n)
+{
+	struct rlimit old, low;
+
+	assert_int_equal(prlimit(pid, RLIMIT_NOFILE, NULL, &old), 0);
+	low = old;
+	low.rlim_cur = free_number(pid, n);
+	assert_int_equal(prlimit(pid, RLIMIT_NOFILE, &low, NULL), 0);
+	return old;
+}
+
+static struct ur_ipc_msg next_message(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int fds[UR_IPC_MAX_FDS];
+	struct ur_ipc_msg m = { 0 };
+	unsigned int n;
+
+	assert_int_equal(poll(&p, 1, WAIT_MS), 1);
+	assert_int_equal(ur_ipc_recv(fd, &m, fds, &n), 0);
+	ur_ipc_close_fds(fds, UR_IPC_MAX_FDS);
+	return m;
+}
+
+static void expect_refused(int fd)
+{
+	struct ur_ipc_msg m = next_message(fd);
+
+	assert_int_equal(m.type, UR_IPC_ERROR);
+	assert_int_equal(m.seq, 0);
+	assert_int_equal(m.error, EMFILE);
+	assert_non_null(strstr(m.text, "limit of open files"));
+}
+
+static void daemon_is_out_of_files(void **state)
+{
+	struct ur_ipc_msg hello = { .type = UR_IPC_HELLO,
+				    .version = UR_IPC_VERSION,
+				    .role = UR_IPC_ROLE_CLIENT };
+	struct ur_ipc_msg file = { .type = UR_IPC_EXIT_FILE };
+	struct peer p = peer_start(0, NULL), other;
+	struct rlimit old;
+	uint32_t slot;
+	int fd, err;
+
+	/* A message with a descriptor, and others behind it. */
+	fd = ur_ipc_connect();
+	assert_int_equal(ur_ipc_send(fd, &hello, NULL, 0), 0);
+	assert_int_equal(next_message(fd).type, UR_IPC_WELCOME);
+	old = limit_files(daemon_pid(), 0);
+	kill(daemon_pid(), SIGSTOP);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(ur_ipc_send(fd, &file, &fd, 1), 0);
+	kill(daemon_pid(), SIGCONT);
+	expect_refused(fd);
+	close(fd);
+	/* No connection at all. */
+	limit_files(daemon_pid(), 0);
+	other = peer_start(0, &err);
+	assert_int_equal(err, -EPERM);
+	peer_end(&other);
+	assert_int_equal(prlimit(daemon_pid(), RLIMIT_NOFILE, &old, NULL), 0);
+	assert_int_equal(peer_slot(&p, &slot), 0);
+	peer_end(&p);
+}
+
+static void client_is_out_of_files(void **state)
+{
+	struct peer p = peer_start(0, NULL);
+	struct rlimit old = limit_files(p.pid, 0);
+	uint32_t slot;
+
+	assert_int_equal(peer_slot(&p, &slot), -EMFILE);
+	assert_int_equal(prlimit(p.pid, RLIMIT_NOFILE, &old, NULL), 0);
+	assert_int_equal(peer_slot(&p, &slot), 0);
+	peer_end(&p);
+}
+
 #define T(name)                                                                \
 	cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 
@@ -321,6 +417,8 @@ int main(void)
 		T(idle_daemon_ends),
 		T(clients_come_as_it_ends),
 		T(every_slot_and_one_more),
+		T(daemon_is_out_of_files),
+		T(client_is_out_of_files),
 		T(port_of_another_program),
 		T(alone_has_the_whole_port),
 		T(alone_if_no_daemon_can_be_started),
