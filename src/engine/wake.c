@@ -39,6 +39,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -636,11 +637,16 @@ int ur_thread_start(pthread_t *t, const char *name, void *(*fn)(void *),
 	err = pthread_create(t, &attr, thread_main, s);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
-	if (err)
+	if (err) {
+		ur_log_some(
+			UR_LOG_ERROR,
+			"thread %s cannot start: %s; the limit of processes (ulimit -u, or the container's) counts threads, too",
+			name, strerror(err));
 		free(s);
-	else
-		pthread_setname_np(*t, name);
-	return -err;
+		return -err;
+	}
+	pthread_setname_np(*t, name);
+	return 0;
 }
 
 int ur_helper_start(struct ur_lane *l)
