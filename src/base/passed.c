@@ -46,42 +46,62 @@ static unsigned int take(const struct cmsghdr *c, int *fds, unsigned int n,
 	return n;
 }
 
-unsigned int ur_fds_get(struct msghdr *h, int *fds, unsigned int max)
+int ur_fds_send(int sock, const void *msg, size_t len, const int *fds,
+		unsigned int n)
 {
-	unsigned int n = 0;
+	UR_FDS_SPACE(UR_FDS_MAX) space;
+	struct iovec iov = { (void *)(uintptr_t)msg, len };
+	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t sent;
 
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c))
-		n = take(c, fds, n, max);
-	return n;
+	ur_fds_put(&h, &space, fds, n);
+	sent = ur_sys_sendmsg(sock, &h, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (sent < 0)
+		return -errno;
+	return (size_t)sent == len ? 0 : -EIO;
+}
+
+ssize_t ur_fds_recv(int sock, void *buf, size_t cap, int *fds, unsigned int max,
+		    unsigned int *n, int *flags)
+{
+	UR_FDS_SPACE(UR_FDS_MAX) space;
+	struct iovec iov = { buf, cap };
+	struct msghdr h = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = &space,
+			    .msg_controllen = CMSG_SPACE(max * sizeof(int)) };
+	ssize_t len = ur_sys_recvmsg(sock, &h,
+				     *flags | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	*n = 0;
+	if (len < 0)
+		return errno == EINTR ? -EAGAIN : -errno;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&h); c; c = CMSG_NXTHDR(&h, c))
+		*n = take(c, fds, *n, max);
+	*flags = h.msg_flags;
+	return len;
 }
 
 int ur_pass_fd(int sock, const void *msg, size_t len, int fd)
 {
-	UR_FDS_SPACE(1) space;
-	struct iovec iov = { (void *)(uintptr_t)msg, len };
-	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1 };
-	ssize_t n;
-
-	ur_fds_put(&h, &space, &fd, fd >= 0);
-	n = ur_sys_sendmsg(sock, &h, MSG_DONTWAIT | MSG_NOSIGNAL);
-	if (n < 0)
-		return -errno;
-	return (size_t)n == len ? 0 : -EIO;
+	return ur_fds_send(sock, msg, len, &fd, fd >= 0);
 }
 
-int ur_passed_fd(struct msghdr *h, int *fd)
+int ur_take_fd(int sock, void *msg, size_t len, int *fd)
 {
-	int fds[2] = { -1, -1 };
-	unsigned int n = ur_fds_get(h, fds, 2);
+	int fds[2], flags = 0;
+	unsigned int n;
+	ssize_t got = ur_fds_recv(sock, msg, len, fds, 2, &n, &flags);
 
 	*fd = -1;
-	if (n == 0)
-		return 0;
-	if (n == 1 && !(h->msg_flags & MSG_CTRUNC)) {
-		*fd = fds[0];
+	if (got < 0)
+		return (int)got;
+	if ((size_t)got == len && !(flags & MSG_TRUNC) &&
+	    (n == 0 || (n == 1 && !(flags & MSG_CTRUNC)))) {
+		*fd = n ? fds[0] : -1;
 		return 0;
 	}
-	for (unsigned int i = 0; i < n; i++)
-		close(fds[i]);
+	while (n)
+		close(fds[--n]);
 	return -EPROTO;
 }

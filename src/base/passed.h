@@ -6,8 +6,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-/* Control buffer for n descriptors, aligned as the kernel requires. Its size is
- * rounded up, so more may arrive. */
+/* Control buffer for n descriptors, aligned as the kernel requires. */
 #define UR_FDS_SPACE(n)                                                        \
 	union {                                                                \
 		struct cmsghdr align;                                          \
@@ -17,19 +16,31 @@
 /* Attach n descriptors (0: none) to a message to be sent, with space for them. */
 void ur_fds_put(struct msghdr *h, void *space, const int *fds, unsigned int n);
 
-/* Take at most max descriptors from a received message, and close others: how
- * many were taken. With MSG_CTRUNC some are missing. */
-unsigned int ur_fds_get(struct msghdr *h, int *fds, unsigned int max);
+/* Descriptors that one message may have. */
+#define UR_FDS_MAX 16u
 
-/* Send the whole message, with fd attached unless it is -1; fd stays the
- * caller's. Does not block. 0 or -errno. */
+/* Send the whole message with n descriptors attached, which stay the caller's.
+ * Does not block. 0 or -errno. */
+int ur_fds_send(int sock, const void *msg, size_t len, const int *fds,
+		unsigned int n);
+
+/*
+ * Receive a message by recvmsg(2), without blocking: its length, or -errno. At most
+ * max descriptors, *n, are then the caller's, and others closed. *flags: what
+ * recvmsg() is given in addition, and the message's: with MSG_CTRUNC descriptors
+ * are missing.
+ */
+ssize_t ur_fds_recv(int sock, void *buf, size_t cap, int *fds, unsigned int max,
+		    unsigned int *n, int *flags);
+
+/* The same of one descriptor; -1: none. */
 int ur_pass_fd(int sock, const void *msg, size_t len, int fd);
 
 /*
- * 0: *fd is the message's only descriptor, now the caller's, or -1 if there is
- * none or this process' limit is reached. -EPROTO: there were more; all are
- * closed and *fd is -1.
+ * Receive a message of len bytes. 0: *fd is its only descriptor, now the caller's,
+ * or -1 if there is none or this process' limit is reached. -EPROTO: its length is
+ * another, or it has more; all are closed and *fd is -1. Else -errno.
  */
-int ur_passed_fd(struct msghdr *h, int *fd);
+int ur_take_fd(int sock, void *msg, size_t len, int *fd);
 
 #endif

@@ -2,13 +2,11 @@
 #include "client/ipc_io.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/passed.h"
 #include "base/socket.h"
-#include "base/sys.h"
 
 #define IPC_NAME    "urnic"
 #define IPC_BACKLOG 128
@@ -68,18 +66,9 @@ int ur_ipc_send(int fd, const struct ur_ipc_msg *msg, const int *fds,
 		unsigned int nfds)
 {
 	uint8_t buf[UR_IPC_MAX];
-	UR_FDS_SPACE(UR_IPC_MAX_FDS) space;
-	struct iovec iov = { .iov_base = buf };
-	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
 	int len = ur_ipc_encode(msg, buf, sizeof(buf));
 
-	if (len < 0)
-		return len;
-	iov.iov_len = (size_t)len;
-	ur_fds_put(&mh, &space, fds, nfds);
-	if (ur_sys_sendmsg(fd, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		return -errno;
-	return 0;
+	return len < 0 ? len : ur_fds_send(fd, buf, (size_t)len, fds, nfds);
 }
 
 void ur_ipc_close_fds(int *fds, unsigned int n)
@@ -95,31 +84,25 @@ int ur_ipc_recv(int fd, struct ur_ipc_msg *msg, int fds[UR_IPC_MAX_FDS],
 		unsigned int *nfds)
 {
 	uint8_t buf[UR_IPC_MAX];
-	UR_FDS_SPACE(UR_IPC_MAX_FDS) space;
-	struct iovec iov = { .iov_base = buf, .iov_len = sizeof(buf) };
-	struct msghdr mh = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = &space,
-		.msg_controllen = sizeof(space),
-	};
-	ssize_t len = ur_sys_recvmsg(fd, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	int err = -EPROTO;
+	int err = -EPROTO, flags = 0;
+	ssize_t len;
 
-	/* A peer that ends with messages unread resets the connection.  What it
-	 * said before is still there. */
-	if (len < 0 && errno == ECONNRESET)
-		len = ur_sys_recvmsg(fd, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	if (len < 0)
-		return errno == EINTR ? -EAGAIN : -errno;
 	for (unsigned int i = 0; i < UR_IPC_MAX_FDS; i++)
 		fds[i] = -1;
-	*nfds = ur_fds_get(&mh, fds, UR_IPC_MAX_FDS);
-	if (mh.msg_flags & MSG_CTRUNC)
+	len = ur_fds_recv(fd, buf, sizeof(buf), fds, UR_IPC_MAX_FDS, nfds,
+			  &flags);
+	/* A peer that ends with messages unread resets the connection.  What it
+	 * said before is still there. */
+	if (len == -ECONNRESET)
+		len = ur_fds_recv(fd, buf, sizeof(buf), fds, UR_IPC_MAX_FDS,
+				  nfds, &flags);
+	if (len < 0)
+		return (int)len;
+	if (flags & MSG_CTRUNC)
 		err = *nfds < UR_IPC_MAX_FDS ? -EMFILE : -EPROTO;
 	else if (len == 0)
 		err = -ECONNRESET;
-	else if (!(mh.msg_flags & MSG_TRUNC))
+	else if (!(flags & MSG_TRUNC))
 		err = ur_ipc_decode(msg, buf, (size_t)len, *nfds);
 	if (err)
 		ur_ipc_close_fds(fds, UR_IPC_MAX_FDS);

@@ -42,20 +42,12 @@ static int send_file(int sock, int fd)
 
 static int receive_file(int sock)
 {
-	UR_FDS_SPACE(1) ctl;
 	uint8_t byte;
-	struct iovec iov = { &byte, 1 };
-	struct msghdr m = { .msg_iov = &iov,
-			    .msg_iovlen = 1,
-			    .msg_control = &ctl,
-			    .msg_controllen = sizeof(ctl) };
-	int fd;
+	int fd, err = ur_take_fd(sock, &byte, 1, &fd);
 
-	if (recvmsg(sock, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) < 0)
-		return -errno;
-	if (ur_passed_fd(&m, &fd) || fd < 0)
-		return -EPROTO;
-	return fd;
+	if (err)
+		return err;
+	return fd < 0 ? -EPROTO : fd;
 }
 
 int ur_rings_make(struct ur_rings *r, int *peer)

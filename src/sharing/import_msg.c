@@ -16,25 +16,16 @@ int ur_import_send(int sock, const struct ur_import_msg *m, int fd)
 
 int ur_import_recv(int sock, struct ur_import_msg *m, int *fd, int wait_ms)
 {
-	UR_FDS_SPACE(1) control;
-	struct iovec iov = { m, sizeof(*m) };
-	struct msghdr h = { .msg_iov = &iov,
-			    .msg_iovlen = 1,
-			    .msg_control = &control,
-			    .msg_controllen = sizeof(control) };
 	struct pollfd p = { .fd = sock, .events = POLLIN };
-	ssize_t n;
-	int rc;
+	int err;
 
 	*fd = -1;
 	if (wait_ms && ur_sys_poll(&p, 1, wait_ms) == 0)
 		return -EAGAIN;
-	n = ur_sys_recvmsg(sock, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? -EAGAIN : -EIO;
-	rc = ur_passed_fd(&h, fd);
-	if (!rc && n == sizeof(*m) && m->version == UR_IMPORT_VERSION &&
-	    !(h.msg_flags & MSG_TRUNC))
+	err = ur_take_fd(sock, m, sizeof(*m), fd);
+	if (err)
+		return err == -EAGAIN ? err : -EIO;
+	if (m->version == UR_IMPORT_VERSION)
 		return 0;
 	if (*fd >= 0)
 		close(*fd);

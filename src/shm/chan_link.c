@@ -2,14 +2,12 @@
 #include "shm/chan_link.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/passed.h"
 #include "base/socket.h"
-#include "base/sys.h"
 #include "shm/chan.h"
 #include "shm/sealed.h"
 
@@ -81,32 +79,15 @@ void ur_chan_link_abandon(const struct ur_chan_link *s)
 int ur_chan_link_send(const struct ur_chan_link *s, const void *msg, size_t len,
 		      const int *fds, unsigned int nfds)
 {
-	struct iovec iov = { .iov_base = (void *)(uintptr_t)msg,
-			     .iov_len = len };
-	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
-	UR_FDS_SPACE(UR_CHAN_LINK_MAX_FDS) space;
-
-	ur_fds_put(&mh, &space, fds, nfds);
-	if (ur_sys_sendmsg(s->sock, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		return -errno;
-	return 0;
+	return ur_fds_send(s->sock, msg, len, fds, nfds);
 }
 
 ssize_t ur_chan_link_recv(const struct ur_chan_link *s, void *msg, size_t cap,
 			  int fds[UR_CHAN_LINK_MAX_FDS], unsigned int *nfds)
 {
-	struct iovec iov = { .iov_base = msg, .iov_len = cap };
-	UR_FDS_SPACE(UR_CHAN_LINK_MAX_FDS) space;
-	struct msghdr mh = { .msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = &space,
-			     .msg_controllen = sizeof(space) };
-	ssize_t len =
-		ur_sys_recvmsg(s->sock, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	int flags = 0;
+	ssize_t len = ur_fds_recv(s->sock, msg, cap, fds, UR_CHAN_LINK_MAX_FDS,
+				  nfds, &flags);
 
-	*nfds = 0;
-	if (len < 0)
-		return errno == EINTR ? -EAGAIN : -errno;
-	*nfds = ur_fds_get(&mh, fds, UR_CHAN_LINK_MAX_FDS);
 	return len ? len : -ECONNRESET;
 }

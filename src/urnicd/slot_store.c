@@ -12,7 +12,9 @@
 #include "client/ipc_io.h"
 
 #define STORE_MAGIC 0x75724b31u /* "urK1" */
-#define STORE_LEN   8u
+_Static_assert(UR_SLOT_BATCH <= UR_FDS_MAX, "");
+
+#define STORE_LEN 8u
 
 void ur_slot_store_init(struct ur_slot_store *k)
 {
@@ -47,42 +49,28 @@ int ur_slot_store_add(struct ur_slot_store *k, unsigned int first,
 {
 	uint8_t buf[STORE_LEN];
 	struct ur_wr w = ur_wr_init(buf, sizeof(buf));
-	struct iovec iov = { .iov_base = buf, .iov_len = sizeof(buf) };
-	UR_FDS_SPACE(UR_SLOT_BATCH) space;
-	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
 
 	ur_wr_be32(&w, STORE_MAGIC);
 	ur_wr_be16(&w, (uint16_t)first);
 	ur_wr_be16(&w, (uint16_t)n);
-	ur_fds_put(&mh, &space, fds, n);
-	if (sendmsg(k->wr, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		return -errno;
-	return 0;
+	return ur_fds_send(k->wr, buf, sizeof(buf), fds, n);
 }
 
 /* The number of sockets, 0: no more batches, -errno.  count: slots so far. */
 static int peek_batch(int rd, unsigned int count, unsigned int *first, int *fds)
 {
 	uint8_t buf[STORE_LEN];
-	struct iovec iov = { .iov_base = buf, .iov_len = sizeof(buf) };
-	UR_FDS_SPACE(UR_SLOT_BATCH) space;
-	struct msghdr mh = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = &space,
-		.msg_controllen = sizeof(space),
-	};
-	ssize_t len =
-		recvmsg(rd, &mh, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	int flags = MSG_PEEK;
 	unsigned int n;
+	ssize_t len = ur_fds_recv(rd, buf, sizeof(buf), fds, UR_SLOT_BATCH, &n,
+				  &flags);
 	struct ur_rd r;
 
 	if (len < 0)
-		return errno == EAGAIN ? 0 : -errno;
-	n = ur_fds_get(&mh, fds, UR_SLOT_BATCH);
+		return len == -EAGAIN ? 0 : (int)len;
 	r = ur_rd_init(buf, (size_t)len);
 	if (ur_rd_be32(&r) == STORE_MAGIC &&
-	    !(mh.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+	    !(flags & (MSG_TRUNC | MSG_CTRUNC))) {
 		*first = ur_rd_be16(&r);
 		if (ur_rd_be16(&r) == n && n && !r.bad &&
 		    (*first == count || *first + n <= count))
