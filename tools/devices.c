@@ -150,12 +150,11 @@ static int show(const struct ur_dev_spec *spec, struct json_object *list)
 
 int ur_cmd_devices(int argc, char **argv)
 {
-	int status, err = 0, json = ur_tool_json(argc, argv, usage, &status);
+	bool json = ur_tool_json(argc, argv, usage);
+	int err = 0;
 	const struct ur_config *config;
 	struct json_object *list;
 
-	if (json < 0)
-		return status;
 	config = ur_config_get();
 	if (!config)
 		return 1; /* what is wrong was told */

@@ -95,20 +95,15 @@ static int put_conf(const char *dir)
 	return -EIO;
 }
 
-/* The exit status, or -1 for a right command line by root. */
+/* 0: a right command line by root; else the exit status. */
 static int check_call(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
-	int c;
 
-	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		if (c == 'h')
-			fputs(usage, stdout);
-		return c == 'h' ? 0 : 2;
-	}
+	(void)ur_tool_option(argc, argv, "h", options, usage);
 	if (optind < argc) {
 		ur_tool_error("%s takes no argument \"%s\"", argv[0],
 			      argv[optind]);
@@ -120,7 +115,7 @@ static int check_call(int argc, char **argv)
 			      argv[0]);
 		return 1;
 	}
-	return -1;
+	return 0;
 }
 
 int ur_cmd_enable(int argc, char **argv)
@@ -128,7 +123,7 @@ int ur_cmd_enable(int argc, char **argv)
 	char dir[PATH_MAX];
 	int code = check_call(argc, argv);
 
-	if (code >= 0)
+	if (code)
 		return code;
 	if (ur_tool_libs(dir) || ur_enable_check_files(dir) ||
 	    ur_enable_check_include() || put_conf(dir))
@@ -142,7 +137,7 @@ int ur_cmd_disable(int argc, char **argv)
 	int code = check_call(argc, argv);
 	bool enabled;
 
-	if (code >= 0)
+	if (code)
 		return code;
 	enabled = !unlink(CONF);
 	if (!enabled && errno != ENOENT) {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* urnic explain: why a queue pair or connection failed, or does not go on. */
-#include <ctype.h>
-#include <errno.h>
 #include <getopt.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -279,33 +277,20 @@ static bool has_pid(const struct ur_xp_set *set, uint32_t pid)
 	return false;
 }
 
-static bool is_number(const char *s, uint32_t *n)
-{
-	char *end;
-	unsigned long v;
-
-	if (!isdigit((unsigned char)*s))
-		return false;
-	errno = 0;
-	v = strtoul(s, &end, 0);
-	*n = (uint32_t)v;
-	return !*end && !errno && v <= UINT32_MAX;
-}
-
 static int get_records(struct ask *a)
 {
-	uint32_t n = 0;
+	uint64_t n = 0;
 	int err;
 
-	if (a->of && !is_number(a->of, &n))
+	if (a->of && !ur_tool_number(a->of, 0, UINT32_MAX, &n))
 		return ur_records_load(&a->set, a->of);
 	err = ur_records_ask(&a->set);
 	if (err || !a->of)
 		return err;
-	if (strncmp(a->of, "0x", 2) != 0 && has_pid(&a->set, n))
-		a->pid = n;
+	if (strncmp(a->of, "0x", 2) != 0 && has_pid(&a->set, (uint32_t)n))
+		a->pid = (uint32_t)n;
 	else
-		a->qpn = n;
+		a->qpn = (uint32_t)n;
 	return 0;
 }
 
@@ -347,7 +332,7 @@ static int report(struct ask *a)
 	return 0;
 }
 
-static int parse(struct ask *a, int argc, char **argv)
+static bool parse(struct ask *a, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "json", no_argument, NULL, 'j' },
@@ -359,39 +344,33 @@ static int parse(struct ask *a, int argc, char **argv)
 	};
 	int c;
 
-	while ((c = getopt_long(argc, argv, "jecw:h", options, NULL)) != -1) {
-		if (c == 'h') {
-			fputs(usage, stdout);
-			return 0;
-		}
+	while ((c = ur_tool_option(argc, argv, "jecw:h", options, usage)) !=
+	       -1) {
 		a->json |= c == 'j';
 		a->events |= c == 'e';
 		a->causes |= c == 'c';
 		if (c == 'w')
 			a->save = optarg;
-		if (c == '?')
-			return 2;
 	}
 	if (optind < argc)
 		a->of = argv[optind++];
 	if (optind == argc)
-		return -1;
+		return true;
 	ur_tool_error("explain takes one argument");
-	return 2;
+	return false;
 }
 
 int ur_cmd_explain(int argc, char **argv)
 {
 	struct ask a = { .json = false };
-	int status = parse(&a, argc, argv);
+	int status = 1;
 
-	if (status >= 0)
-		return status;
+	if (!parse(&a, argc, argv))
+		return 2;
 	if (a.causes) {
 		print_causes();
 		return 0;
 	}
-	status = 1;
 	if (!get_records(&a))
 		status = a.save ? ur_records_save(&a.set, a.save) != 0
 				: report(&a);

@@ -334,8 +334,7 @@ static bool arguments(struct fault *f, int n, char **text)
 	return true;
 }
 
-/* -1: go on; else the exit status. */
-static int parse(struct fault *f, int argc, char **argv)
+static bool parse(struct fault *f, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "device", required_argument, NULL, 'd' },
@@ -347,13 +346,7 @@ static int parse(struct fault *f, int argc, char **argv)
 	};
 	int c;
 
-	while ((c = getopt_long(argc, argv, "jh", options, NULL)) != -1) {
-		if (c == 'h') {
-			fputs(usage, stdout);
-			return 0;
-		}
-		if (c == '?')
-			return 2;
+	while ((c = ur_tool_option(argc, argv, "jh", options, usage)) != -1) {
 		if (c == 'd')
 			f->device = optarg;
 		else if (c == 'p')
@@ -363,15 +356,17 @@ static int parse(struct fault *f, int argc, char **argv)
 		else
 			f->json = true;
 	}
-	return arguments(f, argc - optind, argv + optind) ? -1 : 2;
+	return arguments(f, argc - optind, argv + optind);
 }
 
 int ur_cmd_fault(int argc, char **argv)
 {
 	struct fault *f = calloc(1, sizeof(*f));
-	int status = f ? parse(f, argc, argv) : 1;
+	int status = 1;
 
-	if (status < 0)
+	if (f && !parse(f, argc, argv))
+		status = 2;
+	else if (f)
 		status = f->clear || f->spec ? put_in_force(f) : show_all(f);
 	free(f);
 	return status;

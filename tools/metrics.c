@@ -8,7 +8,6 @@
 #include "metrics.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <json-c/json.h>
 #include <stdbool.h>
@@ -394,13 +393,7 @@ int ur_cmd_metrics(int argc, char **argv)
 	bool json = false;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "jhw:", options, NULL)) != -1) {
-		if (c == 'h') {
-			fputs(usage, stdout);
-			return 0;
-		}
-		if (c == '?')
-			return 2;
+	while ((c = ur_tool_option(argc, argv, "jhw:", options, usage)) != -1) {
 		if (c == 'l')
 			where = optarg;
 		else if (c == 'w')

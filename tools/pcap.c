@@ -431,15 +431,6 @@ static int capture(struct pcap *p)
 
 /* --- options --- */
 
-static bool number(const char *text, uint64_t most, uint64_t *out)
-{
-	char *end;
-
-	errno = 0;
-	*out = strtoull(text, &end, 0);
-	return *text >= '0' && *text <= '9' && !*end && !errno && *out <= most;
-}
-
 static bool option(struct pcap *p, int c, const char *text)
 {
 	uint64_t n = 0;
@@ -458,16 +449,16 @@ static bool option(struct pcap *p, int c, const char *text)
 		p->has_peer = ur_parse_addr(text, p->peer);
 		return p->has_peer;
 	case 'q':
-		if (!number(text, 0xffffff, &n))
+		if (!ur_tool_number(text, 0, 0xffffff, &n))
 			return false;
 		p->qpn = (uint32_t)n;
 		return true;
 	case 's':
-		return number(text, UINT32_MAX, &p->seconds) && p->seconds;
+		return ur_tool_number(text, 1, UINT32_MAX, &p->seconds);
 	case 'c':
-		return number(text, UINT64_MAX, &p->count) && p->count;
+		return ur_tool_number(text, 1, UINT64_MAX, &p->count);
 	case 'l':
-		if (!number(text, 86400, &n) || !n)
+		if (!ur_tool_number(text, 1, 86400, &n))
 			return false;
 		p->last_ns = n * NS_PER_S;
 		return true;
@@ -481,7 +472,8 @@ static bool pids(struct pcap *p, int n, char **text)
 	for (int i = 0; i < n; i++) {
 		uint64_t pid;
 
-		if (i == (int)PIDS_MAX || !number(text[i], INT32_MAX, &pid)) {
+		if (i == (int)PIDS_MAX ||
+		    !ur_tool_number(text[i], 0, INT32_MAX, &pid)) {
 			ur_tool_error("\"%s\" is no number of a process",
 				      text[i]);
 			return false;
@@ -493,8 +485,7 @@ static bool pids(struct pcap *p, int n, char **text)
 	return true;
 }
 
-/* -1: go on; else the exit status. */
-static int parse(struct pcap *p, int argc, char **argv)
+static bool parse(struct pcap *p, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "write", required_argument, NULL, 'w' },
@@ -510,27 +501,21 @@ static int parse(struct pcap *p, int argc, char **argv)
 	};
 	int c;
 
-	while ((c = getopt_long(argc, argv, "w:h", options, NULL)) != -1) {
-		if (c == 'h') {
-			fputs(usage, stdout);
-			return 0;
-		}
-		if (c == '?')
-			return 2;
+	while ((c = ur_tool_option(argc, argv, "w:h", options, usage)) != -1) {
 		if (!option(p, c, optarg)) {
 			ur_tool_error("pcap: \"%s\" is not valid there",
 				      optarg);
-			return 2;
+			return false;
 		}
 	}
 	if (!pids(p, argc - optind, argv + optind))
-		return 2;
+		return false;
 	if (p->path ? strcmp(p->path, "-") != 0 || !isatty(STDOUT_FILENO)
 		    : p->json)
-		return -1;
+		return true;
 	ur_tool_error("pcap: -w FILE, -w - and a pipe (| tshark -r -), or "
 		      "--json");
-	return 2;
+	return false;
 }
 
 static int open_all(struct pcap *p)
@@ -595,7 +580,7 @@ int ur_cmd_pcap(int argc, char **argv)
 {
 	struct pcap *p = calloc(1, sizeof(*p));
 	struct sigaction sa = { .sa_handler = on_signal };
-	int status;
+	int status = 2;
 
 	if (!p)
 		return 1;
@@ -604,8 +589,7 @@ int ur_cmd_pcap(int argc, char **argv)
 	p->frames.fn = on_frame;
 	p->frames.arg = p;
 	p->sources.conn = -1;
-	status = parse(p, argc, argv);
-	if (status < 0) {
+	if (parse(p, argc, argv)) {
 		sigaction(SIGINT, &sa, NULL);
 		sigaction(SIGTERM, &sa, NULL);
 		signal(SIGPIPE, SIG_IGN);

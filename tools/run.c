@@ -336,11 +336,7 @@ int ur_cmd_run(int argc, char **argv)
 	uint64_t chaos = 0, seed;
 	int c, faults = 0;
 
-	while ((c = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
-		if (c == 'h') {
-			fputs(usage, stdout);
-			return 0;
-		}
+	while ((c = ur_tool_option(argc, argv, "+h", options, usage)) != -1) {
 		if (c == 'f')
 			ok = ur_run_fault(optarg);
 		if (c == 'c')
@@ -349,7 +345,7 @@ int ur_cmd_run(int argc, char **argv)
 			ur_run_chaos_seed((uint32_t)seed);
 		if (ok)
 			ok = ur_run_misuse_option(c, optarg);
-		if (c == '?' || !ok)
+		if (!ok)
 			return 2;
 		view &= c != 'n';
 		env |= c == 'e';

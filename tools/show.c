@@ -242,11 +242,10 @@ int ur_show_check(struct json_object *doc, uint64_t pid)
 
 int ur_cmd_show(int argc, char **argv)
 {
-	int status, err, json = ur_tool_json(argc, argv, usage, &status);
+	bool json = ur_tool_json(argc, argv, usage);
+	int err;
 	struct json_object *doc;
 
-	if (json < 0)
-		return status;
 	err = ur_show_collect(&doc);
 	if (!err && json)
 		puts(json_object_to_json_string_ext(doc,

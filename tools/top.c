@@ -411,8 +411,7 @@ static bool number(const char *text, double least, double most, double *out)
 	return true;
 }
 
-/* False: usage, with *status. */
-static bool parse(struct top *t, int argc, char **argv, int *status)
+static bool parse(struct top *t, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "json", no_argument, NULL, 'j' },
@@ -422,16 +421,10 @@ static bool parse(struct top *t, int argc, char **argv, int *status)
 	double v = 0;
 	int c, i = 0;
 
-	*status = 2;
-	while ((c = getopt_long(argc, argv, "jhn:d:p:v:s:", options, NULL)) !=
-	       -1) {
-		bool ok = c != '?';
+	while ((c = ur_tool_option(argc, argv, "jhn:d:p:v:s:", options,
+				   usage)) != -1) {
+		bool ok = true;
 
-		if (c == 'h') {
-			fputs(usage, stdout);
-			*status = 0;
-			return false;
-		}
 		if (c == 'n' && (ok = number(optarg, 1, 1e9, &v)))
 			t->count = (unsigned long)v;
 		else if (c == 'd')
@@ -459,10 +452,10 @@ int ur_cmd_top(int argc, char **argv)
 {
 	struct top t = { .seconds = 1 };
 	struct sigaction sa = { .sa_handler = on_signal };
-	int status, err;
+	int err;
 
-	if (!parse(&t, argc, argv, &status))
-		return status;
+	if (!parse(&t, argc, argv))
+		return 2;
 	t.live = !t.json && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);

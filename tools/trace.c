@@ -362,14 +362,11 @@ static void clean_up(struct trace *t)
 static bool number(const char *text, uint32_t *out, uint32_t least,
 		   uint32_t most)
 {
-	unsigned long n;
-	char *end;
+	uint64_t n = 0;
+	bool ok = ur_tool_number(text, least, most, &n);
 
-	errno = 0;
-	n = strtoul(text, &end, 0);
 	*out = (uint32_t)n;
-	return *text >= '0' && *text <= '9' && !*end && !errno && n >= least &&
-	       n <= most;
+	return ok;
 }
 
 static bool option(struct trace *t, int c, const char *text)
@@ -409,8 +406,7 @@ static bool is_pid(int n, const char *text)
 	return n == 1 && *text && strspn(text, "0123456789") == strlen(text);
 }
 
-/* -1: go on; else the exit status. */
-static int parse(struct trace *t, int argc, char **argv)
+static bool parse(struct trace *t, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "output", required_argument, NULL, 'o' },
@@ -425,39 +421,34 @@ static int parse(struct trace *t, int argc, char **argv)
 	};
 	int c;
 
-	while ((c = getopt_long(argc, argv, "+o:e:ch", options, NULL)) != -1) {
-		if (c == 'h') {
-			fputs(usage, stdout);
-			return 0;
-		}
-		if (c == '?')
-			return 2;
+	while ((c = ur_tool_option(argc, argv, "+o:e:ch", options, usage)) !=
+	       -1) {
 		if (!option(t, c, optarg)) {
 			ur_tool_error("trace: \"%s\" is not valid there",
 				      optarg);
-			return 2;
+			return false;
 		}
 	}
 	if (optind < argc && is_pid(argc - optind, argv[optind]) &&
 	    !number(argv[optind], &t->pid, 1, INT_MAX)) {
 		ur_tool_error("trace: \"%s\" is no process", argv[optind]);
-		return 2;
+		return false;
 	}
 	if (t->pid && t->sample != 1) {
 		/* Requests that are outstanding would have to be counted. */
 		ur_tool_error("trace: --sample: not of a running process");
-		return 2;
+		return false;
 	}
 	if (optind < argc || t->merge)
-		return -1;
+		return true;
 	fputs(usage, stderr);
-	return 2;
+	return false;
 }
 
 int ur_cmd_trace(int argc, char **argv)
 {
 	struct trace *t = calloc(1, sizeof(*t));
-	int status;
+	int status = 2;
 
 	if (!t)
 		return 1;
@@ -465,8 +456,7 @@ int ur_cmd_trace(int argc, char **argv)
 	t->sources.link = -1;
 	t->sample = 1;
 	t->out.format = &ur_trace_text;
-	status = parse(t, argc, argv);
-	if (status < 0)
+	if (parse(t, argc, argv))
 		status = t->merge ? ur_trace_merge(t->out.path, argc - optind,
 						   argv + optind)
 				  : trace_it(t, argv + optind);

@@ -2,10 +2,12 @@
 #include "urnic.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <getopt.h>
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -52,30 +54,44 @@ void ur_tool_error(const char *fmt, ...)
 	fputc('\n', stderr);
 }
 
-int ur_tool_json(int argc, char **argv, const char *usage, int *status)
+int ur_tool_option(int argc, char **argv, const char *letters,
+		   const struct option *options, const char *usage)
+{
+	int c = getopt_long(argc, argv, letters, options, NULL);
+
+	if (c == 'h')
+		fputs(usage, stdout);
+	if (c == 'h' || c == '?')
+		exit(c == 'h' ? 0 : 2);
+	return c;
+}
+
+bool ur_tool_json(int argc, char **argv, const char *usage)
 {
 	static const struct option options[] = {
 		{ "json", no_argument, NULL, 'j' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
-	int c, json = 0;
+	bool json = false;
 
-	*status = 2;
-	while ((c = getopt_long(argc, argv, "jh", options, NULL)) != -1) {
-		if (c == 'h') {
-			fputs(usage, stdout);
-			*status = 0;
-			return -1;
-		}
-		if (c != 'j')
-			return -1;
-		json = 1;
-	}
+	while (ur_tool_option(argc, argv, "jh", options, usage) != -1)
+		json = true;
 	if (optind == argc)
 		return json;
 	ur_tool_error("%s takes no argument \"%s\"", argv[0], argv[optind]);
-	return -1;
+	exit(2);
+}
+
+bool ur_tool_number(const char *text, uint64_t least, uint64_t most,
+		    uint64_t *n)
+{
+	char *end;
+
+	errno = 0;
+	*n = strtoull(text, &end, 0);
+	return *text >= '0' && *text <= '9' && !*end && !errno && *n >= least &&
+	       *n <= most;
 }
 
 void ur_tool_addr(const uint8_t gid[16], char text[UR_ADDR_TEXT])

@@ -37,11 +37,20 @@ void ur_tool_printable(char *text);
 /* One line to stderr, "urnic: ", and a newline. */
 void ur_tool_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/*
- * Parse the options --json and --help of a subcommand without arguments:
- * 1 json, 0 plain, -1 usage was printed (exit with *status).
- */
-int ur_tool_json(int argc, char **argv, const char *usage, int *status);
+struct option;
+
+/* The next option by getopt_long(3), -1: none. --help ('h') prints the usage and ends the
+ * command; one that is not valid ends it with status 2. */
+int ur_tool_option(int argc, char **argv, const char *letters,
+		   const struct option *options, const char *usage);
+
+/* A subcommand whose one option is --json, and without arguments: is it given? */
+bool ur_tool_json(int argc, char **argv, const char *usage);
+
+/* Is the whole text a number from `least` to `most`, in decimal, hexadecimal (0x) or
+ * octal (0)? */
+bool ur_tool_number(const char *text, uint64_t least, uint64_t most,
+		    uint64_t *n);
 
 /* An address as people write it: 192.0.2.1, fe80::1. */
 #define UR_ADDR_TEXT 48
