@@ -9,7 +9,6 @@
 #include <limits.h>
 #include <link.h>
 #include <poll.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -15,7 +15,6 @@
 #undef _FILE_OFFSET_BITS
 #include <dirent.h>
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
 #include <ftw.h>

@@ -25,6 +25,23 @@ struct ur_list {
 	for (struct ur_list *pos = (head)->next, *tmp = pos->next;             \
 	     pos != (head); pos = tmp, tmp = pos->next)
 
+/* Is e where the object would be that the head is in? It is not accessed. */
+#define ur_list_is_end_(type, e, head, member)                                 \
+	((const char *)(e) + offsetof(type, member) == (const char *)(head))
+
+/* The objects of the list instead of its nodes: a variable `e` of `type *`. */
+#define ur_list_each(type, e, head, member)                                    \
+	for (type *e = ur_container_of((head)->next, type, member);            \
+	     !ur_list_is_end_(type, e, head, member);                          \
+	     e = ur_container_of(e->member.next, type, member))
+
+/* The current object may be removed and freed by the body. */
+#define ur_list_each_safe(type, e, head, member)                               \
+	for (type *e = ur_container_of((head)->next, type, member), *e##_next; \
+	     !ur_list_is_end_(type, e, head, member) &&                        \
+	     (e##_next = ur_container_of(e->member.next, type, member), true); \
+	     e = e##_next)
+
 static inline void ur_list_init(struct ur_list *l)
 {
 	l->next = l;

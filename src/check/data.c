@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The operations of a context: polling, and what newer calls create. */
-#include <errno.h>
 #include <infiniband/verbs_exp.h>
 #include <stdlib.h>
 #include <string.h>

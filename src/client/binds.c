@@ -102,13 +102,9 @@ static struct ur_bind *by_handle(const struct ur_binds *b,
 {
 	const struct ur_list *head = &b->by_handle[handle_bucket(o, handle)];
 
-	ur_list_for_each(n, head) {
-		struct ur_bind *bind =
-			ur_container_of(n, struct ur_bind, by_handle);
-
+	ur_list_each(struct ur_bind, bind, head, by_handle)
 		if (bind->owner == o && bind->handle == handle)
 			return bind;
-	}
 	return NULL;
 }
 
@@ -153,10 +149,7 @@ static int check(const struct ur_binds *b, const struct ur_bind_want *want,
 	uint32_t others = 0;
 	int err = 0;
 
-	ur_list_for_each(n, head) {
-		struct ur_bind *cur =
-			ur_container_of(n, struct ur_bind, by_port);
-
+	ur_list_each(struct ur_bind, cur, head, by_port) {
 		if (cur == self || !is_on(cur, want->ps, want->port))
 			continue;
 		err = compare(want, cur, reuse);
@@ -297,9 +290,7 @@ const struct ur_bind *ur_binds_find(const struct ur_binds *b, uint16_t ps,
 	const struct ur_bind *best = NULL;
 	int most = 0;
 
-	ur_list_for_each(n, head) {
-		struct ur_bind *bind =
-			ur_container_of(n, struct ur_bind, by_port);
+	ur_list_each(struct ur_bind, bind, head, by_port) {
 		int f = is_on(bind, ps, port) ? fit(bind, dst) : 0;
 
 		if (f > most) {

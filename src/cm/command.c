@@ -462,10 +462,7 @@ static void end(struct ur_cm_id *id, uint64_t now_ns)
 /* A listener is destroyed: requests that were not reported are rejected. */
 void ur_cm_id_destroy(struct ur_cm_id *id, uint64_t now_ns)
 {
-	ur_list_for_each_safe(n, tmp, &id->children) {
-		struct ur_cm_id *child =
-			ur_container_of(n, struct ur_cm_id, sibling);
-
+	ur_list_each_safe(struct ur_cm_id, child, &id->children, sibling) {
 		if (child->event_pending)
 			end(child, now_ns);
 		else

@@ -46,11 +46,8 @@ void ur_cm_destroy(struct ur_cm *cm)
 {
 	if (!cm)
 		return;
-	ur_list_for_each(n, &cm->ids) {
-		struct ur_cm_id *id = ur_container_of(n, struct ur_cm_id, node);
-
+	ur_list_each(struct ur_cm_id, id, &cm->ids, node)
 		ur_cm_request_seen(id);
-	}
 	ur_list_for_each_safe(n, tmp, &cm->ids) {
 		ur_cm_id_free(ur_container_of(n, struct ur_cm_id, node));
 	}
@@ -101,10 +98,7 @@ void ur_cm_post_private(struct ur_cm_event *ev, const uint8_t *data,
 
 void ur_cm_purge_events(struct ur_cm_id *id)
 {
-	ur_list_for_each_safe(n, tmp, &id->cm->events) {
-		struct ur_cm_ev_node *node =
-			ur_container_of(n, struct ur_cm_ev_node, node);
-
+	ur_list_each_safe(struct ur_cm_ev_node, node, &id->cm->events, node) {
 		if (node->ev.id != id)
 			continue;
 		ur_list_del(&node->node);
@@ -253,13 +247,9 @@ void ur_cm_expire(struct ur_cm *cm, uint64_t now_ns)
 
 bool ur_cm_idle(const struct ur_cm *cm)
 {
-	ur_list_for_each(n, &cm->ids) {
-		const struct ur_cm_id *id =
-			ur_container_of(n, struct ur_cm_id, node);
-
+	ur_list_each(const struct ur_cm_id, id, &cm->ids, node)
 		if (!id->owned && id->state == UR_CMS_DREQ_SENT)
 			return false;
-	}
 	return true;
 }
 

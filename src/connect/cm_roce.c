@@ -250,10 +250,7 @@ __attribute__((destructor)) static void hang_up_at_exit(void)
 
 	if (!rt || !ur_trylock(&rt->cmt->lock))
 		return;
-	ur_list_for_each(n, &rt->conns) {
-		struct ur_conn_roce *rc =
-			ur_container_of(n, struct ur_conn_roce, node);
-
+	ur_list_each(struct ur_conn_roce, rc, &rt->conns, node) {
 		ur_conn_roce_on_exit(rc, UR_CONN_EXIT_NOTHING);
 		if (ur_cm_disconnect(rc->id, ur_clock_ns()))
 			(void)ur_cm_reject(rc->id, 0, NULL, 0, ur_clock_ns());

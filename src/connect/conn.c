@@ -266,12 +266,9 @@ void ur_cm_hook_addresses(struct ur_adapter *a)
 	if (!t)
 		return;
 	ur_lock(&t->lock);
-	ur_list_for_each(n, &t->conns) {
-		struct ur_conn *c = ur_container_of(n, struct ur_conn, of_cmt);
-
+	ur_list_each(struct ur_conn, c, &t->conns, of_cmt)
 		if (c->adapter == a && !ur_bind_is_any(c->local))
 			check_address(c);
-	}
 	ur_unlock(&t->lock);
 }
 
@@ -284,9 +281,7 @@ void ur_cm_hook_removed(struct ur_adapter *a)
 	if (!t)
 		return;
 	ur_lock(&t->lock);
-	ur_list_for_each(n, &t->conns) {
-		struct ur_conn *c = ur_container_of(n, struct ur_conn, of_cmt);
-
+	ur_list_each(struct ur_conn, c, &t->conns, of_cmt) {
 		if (c->adapter != a || c->removed || ur_bind_is_any(c->local))
 			continue;
 		if (ur_conn_post(c, &ev))

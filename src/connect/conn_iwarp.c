@@ -93,9 +93,7 @@ void iw_resume(struct iw_conn *l)
  * to their owners, or will be ended as unseen. */
 static void leave_children(struct iw_conn *l)
 {
-	ur_list_for_each_safe(n, tmp, &l->children) {
-		struct iw_conn *i = ur_container_of(n, struct iw_conn, sibling);
-
+	ur_list_each_safe(struct iw_conn, i, &l->children, sibling) {
 		if (i->state == IW_TALKING) {
 			iw_fail(i, -ECONNABORTED);
 			continue;

@@ -364,9 +364,7 @@ bool iw_make_room(struct iw_conn *l)
 {
 	if (l->half < IW_HALF_MAX)
 		return true;
-	ur_list_for_each(n, &l->children) {
-		struct iw_conn *i = ur_container_of(n, struct iw_conn, sibling);
-
+	ur_list_each(struct iw_conn, i, &l->children, sibling) {
 		if (i->state != IW_TALKING)
 			continue;
 		if (ur_clock_ns() - i->since_ns < IW_SILENT_NS)

@@ -335,9 +335,7 @@ void ur_cross_reached(struct ur_cq *cq, const struct ur_cqe *cqe)
 {
 	const struct ur_qp *by = cqe->owner == UR_CQE_QP ? cqe->qp : NULL;
 
-	ur_list_for_each_safe(n, tmp, &cq->waiting) {
-		struct ur_cross *c = ur_container_of(n, struct ur_cross, node);
-
+	ur_list_each_safe(struct ur_cross, c, &cq->waiting, node) {
 		if (cq->pushed < c->until)
 			continue;
 		ur_list_del(&c->node);

@@ -171,13 +171,9 @@ static struct ur_port_attr port_of(const struct ur_dev *dev, uint32_t i)
 static void raise_event_locked(struct ur_dev *dev, enum ur_event_type type,
 			       uint32_t port_num)
 {
-	ur_list_for_each(n, &dev->evqs) {
-		struct ur_dev_listener *l =
-			ur_container_of(n, struct ur_dev_listener, node);
-
+	ur_list_each(struct ur_dev_listener, l, &dev->evqs, node)
 		ur_evq_post_async(l->evq, type, &l->source, NULL,
 				  (uint8_t)port_num);
-	}
 }
 
 void ur_dev_update(struct ur_dev *dev, uint32_t port_num, struct ur_gid *found,

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -361,9 +361,7 @@ static void forget_locked(struct ur_evq *q, struct ur_ev_source *source)
 {
 	uint32_t n = 0;
 
-	ur_list_for_each_safe(node, tmp, &q->queue) {
-		struct ur_ev *ev = ur_container_of(node, struct ur_ev, node);
-
+	ur_list_each_safe(struct ur_ev, ev, &q->queue, node) {
 		if (ev->source == source) {
 			n += ev->pending;
 			ev_unlink(ev);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/record.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "core/mw.h"

@@ -136,13 +136,9 @@ int ur_tm_post(struct ur_srq *srq, struct ur_tm_wr *wr, uint64_t now_ns)
 
 static struct ur_tm_tag *find(struct ur_tm *tm, uint64_t tag)
 {
-	ur_list_for_each_safe(pos, tmp, &tm->list) {
-		struct ur_tm_tag *t =
-			ur_container_of(pos, struct ur_tm_tag, node);
-
+	ur_list_each_safe(struct ur_tm_tag, t, &tm->list, node)
 		if (t->active && ((t->tag ^ tag) & t->mask) == 0)
 			return t;
-	}
 	return NULL;
 }
 

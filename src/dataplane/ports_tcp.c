@@ -2,7 +2,6 @@
 #include "dataplane/ports_tcp.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>

@@ -309,12 +309,9 @@ bool ur_steer_concerns(const struct ur_steer *s, const struct ur_tcp_proof *p)
 static struct lease *find_handle(struct ur_steer *s, uint32_t owner,
 				 uint32_t handle)
 {
-	ur_list_for_each(n, &s->owners[owner].leases) {
-		struct lease *l = ur_container_of(n, struct lease, node);
-
+	ur_list_each(struct lease, l, &s->owners[owner].leases, node)
 		if (l->handle == handle)
 			return l;
-	}
 	return NULL;
 }
 
@@ -393,9 +390,7 @@ static struct lease *find_lease(struct ur_steer *s, uint32_t owner,
 {
 	uint16_t port = (uint16_t)(e->local_port[0] << 8 | e->local_port[1]);
 
-	ur_list_for_each(n, &s->ports[port % PORT_CHAINS]) {
-		struct lease *l = ur_container_of(n, struct lease, chain);
-
+	ur_list_each(struct lease, l, &s->ports[port % PORT_CHAINS], chain) {
 		if (l->what.port != port || l->what.listens != listens ||
 		    (owner != NO_OWNER && l->owner != owner) ||
 		    !covers(&l->what, e->local))
@@ -429,9 +424,7 @@ static void reset_peers(struct ur_steer *s, const struct ur_list *flows,
 {
 	uint8_t rst[UR_STEER_RST_MAX];
 
-	ur_list_for_each(n, flows) {
-		const struct flow *f = ur_container_of(n, struct flow, node);
-
+	ur_list_each(const struct flow, f, flows, node) {
 		/* A peer that got a FIN needs no reset.  A peer that has not
 		 * yet got all data answers a reset from behind that data
 		 * (RFC 5961), and the host resets it then. */
@@ -450,9 +443,7 @@ void ur_steer_end(struct ur_steer *s, uint32_t owner, uint64_t now_ns,
 
 	reset_peers(s, &o->flows, send, arg);
 	end_flows(s, &o->flows);
-	ur_list_for_each_safe(n, tmp, &o->leases) {
-		struct lease *l = ur_container_of(n, struct lease, node);
-
+	ur_list_each_safe(struct lease, l, &o->leases, node) {
 		reset_peers(s, &l->flows, send, arg);
 		take_from_owner(s, l);
 		if (l->what.listens) {
@@ -520,13 +511,11 @@ static bool has_listeners(const struct ur_steer *s,
 {
 	uint16_t port = (uint16_t)(e->local_port[0] << 8 | e->local_port[1]);
 
-	ur_list_for_each(n, &s->ports[port % PORT_CHAINS]) {
-		const struct lease *l = ur_container_of(n, struct lease, chain);
-
+	ur_list_each(const struct lease, l, &s->ports[port % PORT_CHAINS],
+		     chain)
 		if (l->what.port == port && l->what.listens &&
 		    covers(&l->what, e->local))
 			return true;
-	}
 	return false;
 }
 

@@ -40,12 +40,8 @@ int ur_faulty_stream_set(struct ur_lane *l, bool on)
 
 	if (!on && iw->faults) {
 		ur_faulty_stream_retry(iw, UR_NEVER);
-		ur_list_for_each(node, &iw->open) {
-			struct ur_iw_link *k =
-				ur_container_of(node, struct ur_iw_link, node);
-
+		ur_list_each(struct ur_iw_link, k, &iw->open, node)
 			memset(k->hold, 0, sizeof(k->hold));
-		}
 		free(iw->faults);
 		iw->faults = NULL;
 	} else if (on && !iw->faults) {
@@ -287,10 +283,7 @@ void ur_faulty_stream_retry(struct ur_iw_lane *iw, uint64_t now_ns)
 	if (!iw->faults || iw->faults->retry_ns > now_ns)
 		return;
 	iw->faults->retry_ns = UR_NEVER;
-	ur_list_for_each(node, &iw->open) {
-		struct ur_iw_link *k =
-			ur_container_of(node, struct ur_iw_link, node);
-
+	ur_list_each(struct ur_iw_link, k, &iw->open, node) {
 		ur_tcp_again(&iw->tcp, &k->tcp);
 		if (ur_iwarp_tx_blocked(k->qp))
 			ur_iwarp_tx_unblock(iw->w, k->qp);

@@ -35,13 +35,9 @@ void ur_iw_link_tell(struct ur_iw_link *k)
 static struct ur_iw_link *find_claim(struct ur_iw_lane *iw,
 				     const struct ur_qp *qp)
 {
-	ur_list_for_each(n, &iw->claimed) {
-		struct ur_iw_link *k =
-			ur_container_of(n, struct ur_iw_link, node);
-
+	ur_list_each(struct ur_iw_link, k, &iw->claimed, node)
 		if (k->qp == qp)
 			return k;
-	}
 	return NULL;
 }
 

@@ -240,9 +240,7 @@ static bool is_starved_too_long(const struct ur_iw_link *k, uint64_t now_ns)
 static void retry_starved(struct ur_iw_lane *iw, uint64_t now_ns)
 {
 	iw->starved_check_ns = UR_NEVER;
-	ur_list_for_each_safe(n, tmp, &iw->starved) {
-		struct ur_iw_link *k =
-			ur_container_of(n, struct ur_iw_link, starved);
+	ur_list_each_safe(struct ur_iw_link, k, &iw->starved, starved) {
 		uint64_t pause = ur_backoff_ns(starved_for(k, now_ns), 8,
 					       STARVED_CHECK_MIN_NS,
 					       STARVED_CHECK_MAX_NS);

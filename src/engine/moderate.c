@@ -48,12 +48,9 @@ uint64_t ur_moderator_deadline(struct ur_moderator *m)
 	if (!atomic_load_explicit(&m->count, memory_order_relaxed))
 		return at;
 	ur_lock(&m->lock);
-	ur_list_for_each(n, &m->queues) {
-		struct ur_cq *cq = ur_container_of(n, struct ur_cq, moderated);
-
+	ur_list_each(struct ur_cq, cq, &m->queues, moderated)
 		if (fires_at(cq) < at)
 			at = fires_at(cq);
-	}
 	ur_unlock(&m->lock);
 	return at;
 }
@@ -63,11 +60,8 @@ void ur_moderator_expire(struct ur_moderator *m, uint64_t now_ns)
 	if (!atomic_load_explicit(&m->count, memory_order_relaxed))
 		return;
 	ur_lock(&m->lock);
-	ur_list_for_each(n, &m->queues) {
-		struct ur_cq *cq = ur_container_of(n, struct ur_cq, moderated);
-
+	ur_list_each(struct ur_cq, cq, &m->queues, moderated)
 		if (fires_at(cq) <= now_ns)
 			ur_cq_fire(cq, now_ns);
-	}
 	ur_unlock(&m->lock);
 }

@@ -286,14 +286,10 @@ void ur_shm_share_early(struct ur_adapter *a, const struct ur_qp *qp)
 static struct shm_link *find(const struct ur_lane *l, uint16_t slot,
 			     unsigned int side)
 {
-	ur_list_for_each(pos, &links) {
-		struct shm_link *x =
-			ur_container_of(pos, struct shm_link, node);
-
+	ur_list_each(struct shm_link, x, &links, node)
 		if (x->lane == l && x->peer.slot == slot &&
 		    (x->shm.side == side || slot != l->slot))
 			return x;
-	}
 	return NULL;
 }
 
@@ -548,24 +544,16 @@ unsigned int ur_shm_fds(struct pollfd *fds)
 {
 	unsigned int n = 0;
 
-	ur_list_for_each(pos, &links) {
-		const struct shm_link *x =
-			ur_container_of(pos, struct shm_link, node);
-
+	ur_list_each(const struct shm_link, x, &links, node)
 		fds[n++] = (struct pollfd){ x->shm.sock, POLLIN, 0 };
-	}
 	return n;
 }
 
 static struct shm_link *by_sock(int sock)
 {
-	ur_list_for_each(pos, &links) {
-		struct shm_link *x =
-			ur_container_of(pos, struct shm_link, node);
-
+	ur_list_each(struct shm_link, x, &links, node)
 		if (x->shm.sock == sock)
 			return x;
-	}
 	return NULL;
 }
 
@@ -588,10 +576,7 @@ void ur_shm_work(struct ur_client *c, const struct pollfd *fds, unsigned int n)
 
 void ur_shm_abandon(void)
 {
-	ur_list_for_each_safe(pos, tmp, &links) {
-		struct shm_link *x =
-			ur_container_of(pos, struct shm_link, node);
-
+	ur_list_each_safe(struct shm_link, x, &links, node) {
 		ur_chan_link_abandon(&x->shm);
 		if (x->own_wakefd >= 0)
 			close(x->own_wakefd);

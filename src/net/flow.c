@@ -98,13 +98,9 @@ struct ur_dest *ur_dest_find(const struct ur_net *net, const uint8_t addr[16])
 bool ur_dest_has_flow(const struct ur_dest *d, const uint8_t src[16],
 		      uint16_t sport)
 {
-	ur_list_for_each(at, &d->flows) {
-		const struct ur_flow_entry *e =
-			ur_container_of(at, struct ur_flow_entry, node);
-
+	ur_list_each(const struct ur_flow_entry, e, &d->flows, node)
 		if (e->key.sport == sport && !memcmp(e->key.src, src, 16))
 			return true;
-	}
 	return false;
 }
 
@@ -166,9 +162,7 @@ static int dest_resolve(struct ur_net *net, struct ur_dest *d, uint64_t now_ns)
 
 void ur_flow_neigh_freed(struct ur_neigh *n)
 {
-	ur_list_for_each_safe(node, next, &n->dests) {
-		struct ur_dest *d = ur_container_of(node, struct ur_dest, node);
-
+	ur_list_each_safe(struct ur_dest, d, &n->dests, node) {
 		ur_list_del(&d->node);
 		d->neigh = NULL;
 	}

@@ -68,10 +68,7 @@ static void unpark(struct ur_net *net, struct ur_neigh *n,
 /* It has no MAC address to send them to. */
 static void drop_parked(struct ur_net *net, struct ur_neigh *n, uint64_t *count)
 {
-	ur_list_for_each_safe(node, next, &n->parked) {
-		struct ur_net_frame *f =
-			ur_container_of(node, struct ur_net_frame, node);
-
+	ur_list_each_safe(struct ur_net_frame, f, &n->parked, node) {
 		unpark(net, n, f);
 		free(f);
 		(*count)++;
@@ -80,10 +77,7 @@ static void drop_parked(struct ur_net *net, struct ur_neigh *n, uint64_t *count)
 
 static void release_parked(struct ur_net *net, struct ur_neigh *n)
 {
-	ur_list_for_each_safe(node, next, &n->parked) {
-		struct ur_net_frame *f =
-			ur_container_of(node, struct ur_net_frame, node);
-
+	ur_list_each_safe(struct ur_net_frame, f, &n->parked, node) {
 		unpark(net, n, f);
 		memcpy(f->data, n->mac, UR_MAC_LEN);
 		ur_outbox_push(net, f);
@@ -95,10 +89,7 @@ void ur_neigh_park(struct ur_net *net, struct ur_neigh *n,
 {
 	uint32_t size = parked_size(f);
 
-	ur_list_for_each_safe(node, next, &n->parked) {
-		struct ur_net_frame *old =
-			ur_container_of(node, struct ur_net_frame, node);
-
+	ur_list_each_safe(struct ur_net_frame, old, &n->parked, node) {
 		if (n->parked_bytes + size <= UR_NET_PARKED)
 			break;
 		unpark(net, n, old);
@@ -410,10 +401,7 @@ void ur_neigh_claim(struct ur_net *net, const uint8_t addr[16],
 
 void ur_neigh_probe_all(struct ur_net *net, uint64_t now_ns)
 {
-	ur_list_for_each(node, &net->neighs) {
-		struct ur_neigh *n =
-			ur_container_of(node, struct ur_neigh, node);
-
+	ur_list_each(struct ur_neigh, n, &net->neighs, node) {
 		if (n->state == UR_NEIGH_REACHABLE)
 			set_state(net, n, UR_NEIGH_STALE, now_ns);
 		else if (n->state == UR_NEIGH_FAILED)

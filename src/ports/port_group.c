@@ -249,13 +249,9 @@ int ur_port_seat_open(const struct ur_port_config *cfg, uint32_t slot,
 
 static struct ur_port_group *find(const char *ifname)
 {
-	ur_list_for_each(node, &groups) {
-		struct ur_port_group *g =
-			ur_container_of(node, struct ur_port_group, node);
-
+	ur_list_each(struct ur_port_group, g, &groups, node)
 		if (!strcmp(g->ifname, ifname))
 			return g;
-	}
 	return NULL;
 }
 

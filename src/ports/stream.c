@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/addr.h"
@@ -195,9 +194,7 @@ static void tick(uint64_t now_ns)
 static void end_port(struct ur_stream_port *p)
 {
 	atomic_store_explicit(&p->dead, true, memory_order_relaxed);
-	ur_list_for_each(n, &ur_streams.all) {
-		struct ur_stream *s = ur_container_of(n, struct ur_stream, all);
-
+	ur_list_each(struct ur_stream, s, &ur_streams.all, all) {
 		if (s->port != p || !s->c)
 			continue;
 		ur_streams.tcp->close(s->c, true);
@@ -603,9 +600,7 @@ void ur_streams_leave(void)
 
 	if (!ur_streams_lock())
 		return;
-	ur_list_for_each(n, &ur_streams.all) {
-		struct ur_stream *s = ur_container_of(n, struct ur_stream, all);
-
+	ur_list_each(struct ur_stream, s, &ur_streams.all, all) {
 		if (s->c)
 			ur_streams.tcp->close(s->c, false);
 		s->c = NULL;
@@ -635,12 +630,9 @@ void ur_streams_child(void)
 		ur_stream_port_abandon(&ur_streams.ports[i]);
 	if (ur_streams.epfd >= 0)
 		close(ur_streams.epfd);
-	ur_list_for_each(n, &ur_streams.all) {
-		struct ur_stream *s = ur_container_of(n, struct ur_stream, all);
-
+	ur_list_each(struct ur_stream, s, &ur_streams.all, all)
 		if (s->hold >= 0)
 			close(s->hold);
-	}
 	ur_list_for_each(n, &ur_streams.holds) {
 		int fd = ur_container_of(n, struct hold, node)->fd;
 

@@ -141,10 +141,7 @@ static void end_listener(struct ur_stream_listener *l)
 {
 	for (uint32_t i = 0; i < l->count; i++)
 		ur_streams.tcp->close(l->conns[i], false);
-	ur_list_for_each_safe(n, tmp, &l->queue) {
-		struct ur_stream *s =
-			ur_container_of(n, struct ur_stream, news);
-
+	ur_list_each_safe(struct ur_stream, s, &l->queue, news) {
 		if (s->c)
 			ur_streams.tcp->close(s->c, true);
 		ur_stream_port_flush(s->port);

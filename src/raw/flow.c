@@ -286,10 +286,7 @@ steer_normal(const struct ur_flow_table *t, const struct ur_pkt *p, bool *taken,
 	const struct ur_flow *first = NULL;
 	uint32_t n = 0;
 
-	ur_list_for_each(i, &t->flows[UR_FLOW_NORMAL]) {
-		const struct ur_flow *f =
-			ur_container_of(i, struct ur_flow, node);
-
+	ur_list_each(const struct ur_flow, f, &t->flows[UR_FLOW_NORMAL], node) {
 		if (first && f->priority != first->priority)
 			break;
 		if (first ? !same_rule(first, f) : !ur_flow_match(f, p))

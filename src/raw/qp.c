@@ -79,13 +79,9 @@ int ur_raw_qp_attach(struct ur_raw *r, struct ur_qp *qp)
 static void drop_flows(struct ur_raw *r, const struct ur_qp *qp)
 {
 	for (unsigned int i = 0; i < UR_FLOW_TYPES; i++)
-		ur_list_for_each_safe(n, tmp, &r->flows.flows[i]) {
-			struct ur_flow *f =
-				ur_container_of(n, struct ur_flow, node);
-
+		ur_list_each_safe(struct ur_flow, f, &r->flows.flows[i], node)
 			if (f->qp == qp)
 				ur_flow_del(&r->flows, f);
-		}
 }
 
 void ur_raw_qp_detach(struct ur_raw *r, struct ur_qp *qp)

@@ -242,21 +242,14 @@ uint64_t ur_raw_deadline(const struct ur_raw *r)
 {
 	uint64_t at = UR_NEVER;
 
-	ur_list_for_each(pos, &r->paced) {
-		const struct ur_rawqp *q =
-			ur_container_of(pos, struct ur_rawqp, sending);
-
+	ur_list_each(const struct ur_rawqp, q, &r->paced, sending)
 		at = q->rate_at_ns < at ? q->rate_at_ns : at;
-	}
 	return at;
 }
 
 static void end_pauses(struct ur_raw *r, uint64_t now_ns)
 {
-	ur_list_for_each_safe(pos, tmp, &r->paced) {
-		struct ur_rawqp *q =
-			ur_container_of(pos, struct ur_rawqp, sending);
-
+	ur_list_each_safe(struct ur_rawqp, q, &r->paced, sending) {
 		if (q->rate_at_ns > now_ns)
 			continue;
 		ur_list_del(&q->sending);

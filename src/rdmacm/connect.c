@@ -67,12 +67,9 @@ static struct ur_qp *find_qp(struct urc_id *id, uint32_t qpn)
 	if (id->id.qp)
 		return &urv_qp(id->id.qp)->core;
 	pthread_mutex_lock(&verbs->mutex);
-	ur_list_for_each(n, &urv_context(verbs)->qps) {
-		struct urv_qp *qp = ur_container_of(n, struct urv_qp, node);
-
+	ur_list_each(struct urv_qp, qp, &urv_context(verbs)->qps, node)
 		if (qp->ibv.qp_num == qpn)
 			found = &qp->core;
-	}
 	pthread_mutex_unlock(&verbs->mutex);
 	return found;
 }

@@ -194,9 +194,7 @@ static struct urc_mc *mc_find(struct urc_id *id, const struct sockaddr *addr)
 	struct urc_mc *found = NULL;
 
 	ur_lock(&urc_lock);
-	ur_list_for_each(n, &id->groups) {
-		struct urc_mc *mc = ur_container_of(n, struct urc_mc, node);
-
+	ur_list_each(struct urc_mc, mc, &id->groups, node) {
 		if (urc_addr_equal((struct sockaddr *)&mc->addr, addr)) {
 			found = mc;
 			break;

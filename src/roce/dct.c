@@ -183,13 +183,9 @@ void ur_dc_close(struct ur_rqp *q)
 	free(q->dci);
 	if (q->qp->type != UR_QPT_DC_TGT || q->connection || !q->r->dc)
 		return;
-	ur_list_for_each_safe(pos, tmp, &q->r->dc->used) {
-		struct ur_dc_connection *c =
-			ur_container_of(pos, struct ur_dc_connection, node);
-
+	ur_list_each_safe(struct ur_dc_connection, c, &q->r->dc->used, node)
 		if (c->target == q)
 			disconnect(c);
-	}
 }
 
 void ur_dc_fini(struct ur_roce *r)

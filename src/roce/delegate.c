@@ -28,13 +28,9 @@ static void on_event(struct ur_qp *qp, enum ur_event_type type)
 static struct ur_delegate *find(const struct ur_roce *r, uint32_t via,
 				uint32_t qpn)
 {
-	ur_list_for_each(pos, &r->delegates) {
-		struct ur_delegate *g =
-			ur_container_of(pos, struct ur_delegate, node);
-
+	ur_list_each(struct ur_delegate, g, &r->delegates, node)
 		if (g->via == via && g->qpn == qpn)
 			return g;
-	}
 	return NULL;
 }
 
@@ -122,13 +118,9 @@ static void return_state(struct ur_roce *r, struct ur_delegate *g)
 
 void ur_delegates_return(struct ur_roce *r)
 {
-	ur_list_for_each_safe(pos, tmp, &r->finished) {
-		struct ur_delegate *g =
-			ur_container_of(pos, struct ur_delegate, done);
-
+	ur_list_each_safe(struct ur_delegate, g, &r->finished, done)
 		if (ur_delegation_is_settled(ur_rqp_of(&g->qp)))
 			return_state(r, g);
-	}
 }
 
 static void execute_all(struct ur_delegate *g, struct ur_rd *rd,
@@ -194,11 +186,7 @@ void ur_roce_dismiss(struct ur_roce *r, uint32_t via, uint32_t qpn,
 
 void ur_delegates_gone(struct ur_roce *r, uint32_t via)
 {
-	ur_list_for_each_safe(pos, tmp, &r->delegates) {
-		struct ur_delegate *g =
-			ur_container_of(pos, struct ur_delegate, node);
-
+	ur_list_each_safe(struct ur_delegate, g, &r->delegates, node)
 		if (g->via == via)
 			delegate_free(r, g);
-	}
 }

@@ -139,9 +139,7 @@ static uint32_t put_packets(struct ur_wr *w, const struct ur_delegation *l)
 	uint32_t slot = first_held(l)->srqn >> UR_SLOT_SHIFT;
 	uint32_t n = 0, bytes = 0;
 
-	ur_list_for_each(pos, &l->held) {
-		const struct ur_held *h =
-			ur_container_of(pos, struct ur_held, node);
+	ur_list_each(const struct ur_held, h, &l->held, node) {
 		uint8_t *to;
 
 		bytes += h->len;
@@ -304,10 +302,7 @@ void ur_roce_delegation_returned(struct ur_roce *r, uint32_t via, uint32_t qpn,
 void ur_roce_link_gone(struct ur_roce *r, uint32_t via, uint64_t now_ns)
 {
 	r->now_ns = now_ns;
-	ur_list_for_each_safe(pos, tmp, &r->delegations) {
-		struct ur_delegation *l =
-			ur_container_of(pos, struct ur_delegation, node);
-
+	ur_list_each_safe(struct ur_delegation, l, &r->delegations, node) {
 		if (l->via != via)
 			continue;
 		if (l->out)

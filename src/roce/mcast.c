@@ -8,13 +8,9 @@
 
 static struct ur_mcast *find(struct ur_roce *r, const uint8_t gid[16])
 {
-	ur_list_for_each(pos, &r->mcasts) {
-		struct ur_mcast *m =
-			ur_container_of(pos, struct ur_mcast, node);
-
+	ur_list_each(struct ur_mcast, m, &r->mcasts, node)
 		if (!memcmp(m->gid, gid, 16))
 			return m;
-	}
 	return NULL;
 }
 
@@ -114,10 +110,7 @@ bool ur_roce_mcast_has(struct ur_roce *r, const uint8_t gid[16])
 bool ur_roce_mcast_of(const struct ur_roce *r, struct ur_qp *qp,
 		      uint8_t gid[16])
 {
-	ur_list_for_each(pos, &r->mcasts) {
-		const struct ur_mcast *m =
-			ur_container_of(pos, struct ur_mcast, node);
-
+	ur_list_each(const struct ur_mcast, m, &r->mcasts, node) {
 		if (index_of(m, ur_rqp_of(qp)) < 0)
 			continue;
 		memcpy(gid, m->gid, 16);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "roce/psn_set.h"
 
-#include <string.h>
-
 void ur_psn_set_start(struct ur_psn_set *s, uint32_t low)
 {
 	*s = (struct ur_psn_set){ .low = low, .high = low };

@@ -28,9 +28,7 @@ void ur_rate_expire(struct ur_roce *r, uint64_t now_ns)
 	if (now_ns < r->paced_at_ns)
 		return;
 	r->paced_at_ns = UR_NEVER;
-	ur_list_for_each_safe(pos, tmp, &r->paced) {
-		struct ur_rqp *q = ur_container_of(pos, struct ur_rqp, paced);
-
+	ur_list_each_safe(struct ur_rqp, q, &r->paced, paced) {
 		if (q->rate_at_ns <= now_ns) {
 			ur_list_del(&q->paced);
 			ur_roce_kick(r, q->qp, now_ns);

@@ -260,9 +260,7 @@ static void fill_answers(struct ur_roce *r, struct ur_path *p,
 /* Adds this path's waiting acknowledgements to the burst. */
 static void flush_deferred(struct ur_roce *r, const struct ur_path *p)
 {
-	ur_list_for_each_safe(pos, tmp, &r->deferred) {
-		struct ur_rqp *q = ur_container_of(pos, struct ur_rqp, acking);
-
+	ur_list_each_safe(struct ur_rqp, q, &r->deferred, acking) {
 		if (q->path != p)
 			continue;
 		ur_list_del(&q->acking);
@@ -360,9 +358,7 @@ static void expire_deferred(struct ur_roce *r, uint64_t now_ns)
 	if (now_ns < r->defer_at_ns)
 		return;
 	r->defer_at_ns = UR_NEVER;
-	ur_list_for_each_safe(pos, tmp, &r->deferred) {
-		struct ur_rqp *q = ur_container_of(pos, struct ur_rqp, acking);
-
+	ur_list_each_safe(struct ur_rqp, q, &r->deferred, acking) {
 		if (q->rsp.ack_at_ns > now_ns) {
 			if (q->rsp.ack_at_ns < r->defer_at_ns)
 				r->defer_at_ns = q->rsp.ack_at_ns;
@@ -375,9 +371,7 @@ static void expire_deferred(struct ur_roce *r, uint64_t now_ns)
 
 void ur_roce_flush_acks(struct ur_roce *r, uint64_t now_ns)
 {
-	ur_list_for_each_safe(pos, tmp, &r->deferred) {
-		struct ur_rqp *q = ur_container_of(pos, struct ur_rqp, acking);
-
+	ur_list_each_safe(struct ur_rqp, q, &r->deferred, acking) {
 		q->rsp.ack_at_ns = now_ns;
 		ur_list_del(&q->acking);
 		ur_rqp_want_ack(q);

@@ -208,10 +208,7 @@ static uint32_t records_of_dc(const struct ur_roce *r, struct ur_timewait *out,
 
 	if (!r->dc)
 		return 0;
-	ur_list_for_each(pos, &r->dc->used) {
-		struct ur_dc_connection *c =
-			ur_container_of(pos, struct ur_dc_connection, node);
-
+	ur_list_each(struct ur_dc_connection, c, &r->dc->used, node) {
 		if (n == cap)
 			break;
 		n += record_of(ur_rqp_of(&c->qp), &out[n]);

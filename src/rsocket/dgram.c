@@ -64,10 +64,7 @@ static void dgram_free(struct urs_sock *s)
 	while (d->old_ah_count)
 		ibv_destroy_ah(d->old_ahs[--d->old_ah_count]);
 	free(d->old_ahs);
-	ur_list_for_each_safe(n, tmp, &d->peers) {
-		struct urs_dpeer *p =
-			ur_container_of(n, struct urs_dpeer, node);
-
+	ur_list_each_safe(struct urs_dpeer, p, &d->peers, node) {
 		if (p->ah)
 			ibv_destroy_ah(p->ah);
 		free(p);
@@ -206,12 +203,9 @@ static void dgram_arm(struct urs_sock *s)
 {
 	struct urs_dgram *d = urs_dgram_of(s);
 
-	ur_list_for_each(n, &d->qps) {
-		struct urs_dqp *qp = ur_container_of(n, struct urs_dqp, node);
-
+	ur_list_each(struct urs_dqp, qp, &d->qps, node)
 		if (!qp->armed)
 			qp->armed = !ibv_req_notify_cq(qp->cq, 0);
-	}
 }
 
 static bool dgram_consume(struct urs_sock *s, int fd)
@@ -221,9 +215,7 @@ static bool dgram_consume(struct urs_sock *s, int fd)
 	bool any = false;
 	void *context;
 
-	ur_list_for_each(n, &d->qps) {
-		struct urs_dqp *qp = ur_container_of(n, struct urs_dqp, node);
-
+	ur_list_each(struct urs_dqp, qp, &d->qps, node) {
 		if (qp->channel->fd == fd &&
 		    !ibv_get_cq_event(qp->channel, &cq, &context)) {
 			qp->unacked++;
@@ -387,12 +379,9 @@ static bool all_sent(struct urs_sock *s)
 {
 	struct urs_dgram *d = urs_dgram_of(s);
 
-	ur_list_for_each(n, &d->qps) {
-		struct urs_dqp *qp = ur_container_of(n, struct urs_dqp, node);
-
+	ur_list_each(struct urs_dqp, qp, &d->qps, node)
 		if (qp->free_count != qp->slots)
 			return false;
-	}
 	return true;
 }
 

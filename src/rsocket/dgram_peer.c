@@ -206,9 +206,7 @@ static int local_for(struct urs_dgram *d, const union urs_addr *to,
 static int qp_for(struct urs_dgram *d, const union urs_addr *local,
 		  struct urs_dqp **out)
 {
-	ur_list_for_each(n, &d->qps) {
-		struct urs_dqp *qp = ur_container_of(n, struct urs_dqp, node);
-
+	ur_list_each(struct urs_dqp, qp, &d->qps, node) {
 		if (urs_addr_equal(&qp->local, local)) {
 			*out = qp;
 			return 0;
@@ -235,13 +233,9 @@ static struct urs_dpeer *find_peer(struct urs_dgram *d,
 
 static bool idle(const struct urs_dgram *d)
 {
-	ur_list_for_each(n, &d->qps) {
-		const struct urs_dqp *qp =
-			ur_container_of(n, struct urs_dqp, node);
-
+	ur_list_each(const struct urs_dqp, qp, &d->qps, node)
 		if (qp->free_count != qp->slots)
 			return false;
-	}
 	return true;
 }
 

@@ -27,7 +27,6 @@
 #include <unistd.h>
 
 #include "base/sys.h"
-#include "base/timer.h"
 #include "rsocket/config.h"
 #include "rsocket/sock.h"
 

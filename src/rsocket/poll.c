@@ -4,9 +4,7 @@
 #include <limits.h>
 #include <rdma/rsocket.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/timer.h"
 #include "rsocket/config.h"
 #include "rsocket/sets.h"
 #include "rsocket/sock.h"

@@ -36,13 +36,9 @@ static int timeout_ms(struct urs_service *svc)
 	int64_t due = URS_NEVER;
 	int64_t left;
 
-	ur_list_for_each(n, &svc->watches) {
-		struct urs_watch *w =
-			ur_container_of(n, struct urs_watch, node);
-
+	ur_list_each(struct urs_watch, w, &svc->watches, node)
 		if (w->due_ns < due)
 			due = w->due_ns;
-	}
 	if (due == URS_NEVER)
 		return -1;
 	left = (due - urs_now_ns() + 999999) / 1000000;
@@ -51,13 +47,9 @@ static int timeout_ms(struct urs_service *svc)
 
 static struct urs_watch *find_due(struct urs_service *svc, int64_t now)
 {
-	ur_list_for_each(n, &svc->watches) {
-		struct urs_watch *w =
-			ur_container_of(n, struct urs_watch, node);
-
+	ur_list_each(struct urs_watch, w, &svc->watches, node)
 		if (w->due_ns <= now)
 			return w;
-	}
 	return NULL;
 }
 
@@ -71,10 +63,7 @@ static void run_fd(struct urs_service *svc, void *which)
 		return;
 	}
 	/* It may have been stopped since epoll_wait() saw it. */
-	ur_list_for_each(node, &svc->watches) {
-		struct urs_watch *w =
-			ur_container_of(node, struct urs_watch, node);
-
+	ur_list_each(struct urs_watch, w, &svc->watches, node) {
 		if (w == which) {
 			w->fn(w);
 			return;

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -12,7 +11,6 @@
 
 #include "base/signals.h"
 #include "base/sys.h"
-#include "base/timer.h"
 #include "rsocket/config.h"
 #include "rsocket/option.h"
 
@@ -168,12 +166,8 @@ void urs_sock_wake(struct urs_sock *s)
 		if (ur_sys_write(s->kick, &one, sizeof(one)) < 0)
 			return;
 	}
-	ur_list_for_each(n, &s->watchers) {
-		struct urs_watcher *w =
-			ur_container_of(n, struct urs_watcher, node);
-
+	ur_list_each(struct urs_watcher, w, &s->watchers, node)
 		w->touched(w);
-	}
 }
 
 uint64_t urs_sock_sleep_begin(struct urs_sock *s)

@@ -110,13 +110,9 @@ static int tell(struct urs_stream *st, struct urs_mapping *m)
 
 static struct urs_mapping *find_untold(struct urs_stream *st)
 {
-	ur_list_for_each(n, &st->mappings) {
-		struct urs_mapping *m =
-			ur_container_of(n, struct urs_mapping, node);
-
+	ur_list_each(struct urs_mapping, m, &st->mappings, node)
 		if (!m->told)
 			return m;
-	}
 	return NULL;
 }
 
@@ -178,13 +174,9 @@ int riounmap(int socket, void *buf, size_t len)
 	if (!st)
 		return -1;
 	ur_lock_open(&st->s.lock);
-	ur_list_for_each(n, &st->mappings) {
-		struct urs_mapping *m =
-			ur_container_of(n, struct urs_mapping, node);
-
+	ur_list_each(struct urs_mapping, m, &st->mappings, node)
 		if (!found && m->mr->addr == buf && m->mr->length == len)
 			found = m;
-	}
 	if (found)
 		unmap(found);
 	ur_unlock_open(&st->s.lock);

@@ -314,12 +314,9 @@ static void serve(struct conn *c)
 
 static struct conn *conn_by_fd(int fd)
 {
-	ur_list_for_each(pos, &conns) {
-		struct conn *c = ur_container_of(pos, struct conn, node);
-
+	ur_list_each(struct conn, c, &conns, node)
 		if (c->fd == fd)
 			return c;
-	}
 	return NULL;
 }
 
@@ -330,9 +327,7 @@ unsigned int ur_import_fds(struct pollfd *fds)
 	ur_lock(&conns_lock);
 	if (listen_fd >= 0)
 		fds[n++] = (struct pollfd){ listen_fd, POLLIN, 0 };
-	ur_list_for_each(pos, &conns) {
-		const struct conn *c = ur_container_of(pos, struct conn, node);
-
+	ur_list_each(const struct conn, c, &conns, node) {
 		fds[n++] = (struct pollfd){ c->fd, c->news ? 0 : POLLIN, 0 };
 	}
 	ur_unlock(&conns_lock);
@@ -489,9 +484,7 @@ void ur_import_tell(const uint8_t token[UR_IMPORT_TOKEN],
 	unsigned int n = 0;
 
 	ur_lock(&conns_lock);
-	ur_list_for_each(pos, &conns) {
-		struct conn *c = ur_container_of(pos, struct conn, node);
-
+	ur_list_each(struct conn, c, &conns, node) {
 		if (c->news && memcmp(c->token, token, UR_IMPORT_TOKEN) == 0) {
 			atomic_fetch_add(&c->refs, 1);
 			told[n++] = c;

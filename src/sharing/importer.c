@@ -299,10 +299,7 @@ unsigned int ur_import_link_fds(struct pollfd *fds)
 	unsigned int n = 0;
 
 	ur_lock(&links_lock);
-	ur_list_for_each(pos, &links) {
-		const struct ur_import_link *l =
-			ur_container_of(pos, struct ur_import_link, node);
-
+	ur_list_each(const struct ur_import_link, l, &links, node) {
 		if (l->news_fd >= 0)
 			fds[n++] = (struct pollfd){
 				l->news_fd, POLLIN | (l->owes ? POLLOUT : 0), 0
@@ -351,13 +348,9 @@ static struct ur_import_link *begin(int fd)
 	struct ur_import_link *found = NULL;
 
 	ur_lock(&links_lock);
-	ur_list_for_each(pos, &links) {
-		struct ur_import_link *l =
-			ur_container_of(pos, struct ur_import_link, node);
-
+	ur_list_each(struct ur_import_link, l, &links, node)
 		if (l->news_fd == fd)
 			found = l;
-	}
 	if (found) {
 		found->busy = true;
 		found->runner = pthread_self();
@@ -406,10 +399,7 @@ void ur_import_link_work(const struct pollfd *fd)
  */
 void ur_import_link_abandon(void)
 {
-	ur_list_for_each_safe(pos, tmp, &links) {
-		struct ur_import_link *l =
-			ur_container_of(pos, struct ur_import_link, node);
-
+	ur_list_each_safe(struct ur_import_link, l, &links, node) {
 		const int fds[] = { l->ask_fd, l->news_fd, l->lender.pidfd };
 
 		for (unsigned int i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)

@@ -56,13 +56,9 @@ static void domain_remove(const struct ur_xrc_file *file)
 	d = ur_xrc_domain_find(file);
 	if (d)
 		ur_list_del(&d->node);
-	ur_list_for_each(pos, &ur_xrc.links) {
-		struct ur_xrc_link *l =
-			ur_container_of(pos, struct ur_xrc_link, node);
-
+	ur_list_each(struct ur_xrc_link, l, &ur_xrc.links, node)
 		if (ur_xrc_file_equal(&l->file, file))
 			ur_xrc_doom(l);
-	}
 	ur_unlock(&ur_xrc.lock);
 	free(d);
 }
@@ -313,13 +309,9 @@ static bool on_event(const struct ur_xrc_link *l, uint32_t qpn, struct ur_rd *r)
 
 static struct ur_xrc_call *find_call(uint32_t via, uint32_t seq)
 {
-	ur_list_for_each(pos, &ur_xrc.calls) {
-		struct ur_xrc_call *c =
-			ur_container_of(pos, struct ur_xrc_call, node);
-
+	ur_list_each(struct ur_xrc_call, c, &ur_xrc.calls, node)
 		if (c->via == via && c->seq == seq && !c->done)
 			return c;
-	}
 	return NULL;
 }
 

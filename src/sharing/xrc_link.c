@@ -54,39 +54,27 @@ static void wake(void)
 
 struct ur_xrc_domain *ur_xrc_domain_find(const struct ur_xrc_file *file)
 {
-	ur_list_for_each(pos, &ur_xrc.domains) {
-		struct ur_xrc_domain *d =
-			ur_container_of(pos, struct ur_xrc_domain, node);
-
+	ur_list_each(struct ur_xrc_domain, d, &ur_xrc.domains, node)
 		if (ur_xrc_file_equal(&d->file, file))
 			return d;
-	}
 	return NULL;
 }
 
 struct ur_xrc_link *ur_xrc_link_to(const struct ur_xrc_file *file,
 				   uint32_t slot)
 {
-	ur_list_for_each(pos, &ur_xrc.links) {
-		struct ur_xrc_link *l =
-			ur_container_of(pos, struct ur_xrc_link, node);
-
+	ur_list_each(struct ur_xrc_link, l, &ur_xrc.links, node)
 		if (!l->doomed && l->slot == slot &&
 		    ur_xrc_file_equal(&l->file, file))
 			return l;
-	}
 	return NULL;
 }
 
 struct ur_xrc_link *ur_xrc_link_get(uint32_t via)
 {
-	ur_list_for_each(pos, &ur_xrc.links) {
-		struct ur_xrc_link *l =
-			ur_container_of(pos, struct ur_xrc_link, node);
-
+	ur_list_each(struct ur_xrc_link, l, &ur_xrc.links, node)
 		if (l->via == via)
 			return l;
-	}
 	return NULL;
 }
 
@@ -158,9 +146,7 @@ int ur_xrc_send(struct ur_xrc_link *l, const struct ur_xrc_head *h,
 
 static void flush(struct ur_xrc_link *l)
 {
-	ur_list_for_each_safe(pos, tmp, &l->records) {
-		struct record *n = ur_container_of(pos, struct record, node);
-
+	ur_list_each_safe(struct record, n, &l->records, node) {
 		if (ur_sys_send(l->fd, n->data, n->len,
 				MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
 		    is_full(errno))
@@ -199,10 +185,7 @@ int ur_xrc_link_add(const struct ur_xrc_file *file, uint32_t slot, int fd)
 
 static void fail_calls(uint32_t via)
 {
-	ur_list_for_each(pos, &ur_xrc.calls) {
-		struct ur_xrc_call *c =
-			ur_container_of(pos, struct ur_xrc_call, node);
-
+	ur_list_each(struct ur_xrc_call, c, &ur_xrc.calls, node) {
 		if (c->via != via || c->done)
 			continue;
 		c->err = -EIO;
@@ -288,13 +271,9 @@ static void close_doomed(void)
 		uint32_t via = 0;
 
 		ur_lock(&ur_xrc.lock);
-		ur_list_for_each(pos, &ur_xrc.links) {
-			const struct ur_xrc_link *l =
-				ur_container_of(pos, struct ur_xrc_link, node);
-
+		ur_list_each(const struct ur_xrc_link, l, &ur_xrc.links, node)
 			if (l->doomed)
 				via = l->via;
-		}
 		ur_unlock(&ur_xrc.lock);
 		if (!via)
 			return;
@@ -337,9 +316,7 @@ static struct want *next_want(void)
 	struct want *found = NULL;
 
 	ur_lock(&ur_xrc.lock);
-	ur_list_for_each_safe(pos, tmp, &ur_xrc.wants) {
-		struct want *w = ur_container_of(pos, struct want, node);
-
+	ur_list_each_safe(struct want, w, &ur_xrc.wants, node) {
 		if (w->absent && now - w->at_ns >= ABSENT_NS) {
 			ur_list_del(&w->node);
 			free(w);

@@ -127,10 +127,7 @@ static bool is_given_up(struct ur_shm_peer *p)
 
 void ur_shm_give_up(const struct ur_roce *r)
 {
-	ur_list_for_each(pos, &r->shm->peers) {
-		struct ur_shm_peer *p =
-			ur_container_of(pos, struct ur_shm_peer, node);
-
+	ur_list_each(struct ur_shm_peer, p, &r->shm->peers, node) {
 		p->given_up = !ur_list_empty(&p->full);
 		p->given_up_tail = p->chan.tx.tail;
 	}
@@ -139,10 +136,7 @@ void ur_shm_give_up(const struct ur_roce *r)
 /* READs and atomics that are not answered have not been completed here. */
 bool ur_shm_owes_acks(const struct ur_roce *r)
 {
-	ur_list_for_each(pos, &r->shm->peers) {
-		struct ur_shm_peer *p =
-			ur_container_of(pos, struct ur_shm_peer, node);
-
+	ur_list_each(struct ur_shm_peer, p, &r->shm->peers, node) {
 		if (is_given_up(p))
 			continue;
 		ur_list_for_each(at, &p->full) {

@@ -124,10 +124,7 @@ void ur_direct_close(struct ur_direct *r)
 	if (!r)
 		return;
 	leave_own(r);
-	ur_list_for_each_safe(node, next, &r->objects) {
-		struct ur_object *o =
-			ur_container_of(node, struct ur_object, node);
-
+	ur_list_each_safe(struct ur_object, o, &r->objects, node) {
 		o->refs = 1;
 		ur_object_put(o);
 	}

@@ -131,13 +131,9 @@ void ur_export_set_whole(void)
 		return;
 	ur_share_lock();
 	ur_guard_set_whole();
-	ur_list_for_each(node, &exports) {
-		struct ur_export *e =
-			ur_container_of(node, struct ur_export, node);
-
+	ur_list_each(struct ur_export, e, &exports, node)
 		if (is_ours(e))
 			e->seg->whole = 1;
-	}
 	ur_share_unlock();
 }
 
@@ -241,9 +237,7 @@ bool ur_direct_shut_all(struct ur_export *own, bool patient)
 {
 	bool all = true;
 
-	ur_list_for_each(node, &own->peers) {
-		struct ur_direct *r =
-			ur_container_of(node, struct ur_direct, node);
+	ur_list_each(struct ur_direct, r, &own->peers, node) {
 		uint64_t was;
 
 		atomic_exchange(&r->shared->shut[r->side].value, 1);
@@ -259,24 +253,16 @@ bool ur_direct_shut_all(struct ur_export *own, bool patient)
 
 void ur_direct_open_all(struct ur_export *own)
 {
-	ur_list_for_each(node, &own->peers) {
-		struct ur_direct *r =
-			ur_container_of(node, struct ur_direct, node);
-
+	ur_list_each(struct ur_direct, r, &own->peers, node)
 		if (!r->expelled)
 			atomic_store(&r->shared->shut[r->side].value, 0);
-	}
 }
 
 static void forget_locked(struct ur_export *e, const struct ur_seg_entry *is)
 {
-	ur_list_for_each(node, &e->peers) {
-		struct ur_direct *r =
-			ur_container_of(node, struct ur_direct, node);
-
+	ur_list_each(struct ur_direct, r, &e->peers, node)
 		if (r->forget_lost || !ur_msg_forget(r, is))
 			r->forget_lost = !ur_msg_forget(r, NULL);
-	}
 }
 
 /* Only this process writes the segment, so its contents are trusted. */
@@ -331,10 +317,7 @@ bool ur_exports_shut(void)
 {
 	bool all = true;
 
-	ur_list_for_each(node, &exports) {
-		struct ur_export *e =
-			ur_container_of(node, struct ur_export, node);
-
+	ur_list_each(struct ur_export, e, &exports, node) {
 		if (!is_ours(e))
 			continue;
 		ur_lock(&e->lock);
@@ -345,10 +328,7 @@ bool ur_exports_shut(void)
 
 void ur_exports_open(void)
 {
-	ur_list_for_each(node, &exports) {
-		struct ur_export *e =
-			ur_container_of(node, struct ur_export, node);
-
+	ur_list_each(struct ur_export, e, &exports, node) {
 		if (!is_ours(e))
 			continue;
 		ur_direct_open_all(e);
@@ -371,9 +351,7 @@ static void renew_served(struct ur_export *e, struct ur_seg_entry *at)
 
 void ur_exports_reverted(uint64_t at, uint64_t end)
 {
-	ur_list_for_each(node, &exports) {
-		struct ur_export *e =
-			ur_container_of(node, struct ur_export, node);
+	ur_list_each(struct ur_export, e, &exports, node) {
 		uint32_t n = is_ours(e) ? ur_seg_used(&e->seg->mrs) : 0;
 
 		for (uint32_t i = 0; i < n; i++) {

@@ -49,10 +49,7 @@ static uint64_t page_size_of(int fd)
 
 static struct ur_object *find(struct ur_direct *r, const struct ur_object *want)
 {
-	ur_list_for_each(node, &r->objects) {
-		struct ur_object *o =
-			ur_container_of(node, struct ur_object, node);
-
+	ur_list_each(struct ur_object, o, &r->objects, node) {
 		if (o->dev == want->dev && o->ino == want->ino &&
 		    o->sysv == want->sysv && o->writable == want->writable &&
 		    o->offset <= want->offset &&

@@ -39,7 +39,6 @@
 #include "base/log.h"
 #include "shm/direct_internal.h"
 #include "shm/maps.h"
-#include "shm/share.h"
 #include "shm/share_internal.h"
 
 #define PIECES_MAX 1024u

@@ -338,10 +338,7 @@ void ur_shm_enter(struct ur_rqp *q, enum ur_qp_state state)
 		greet(q);
 		return;
 	}
-	ur_list_for_each(pos, &r->shm->peers) {
-		struct ur_shm_peer *p =
-			ur_container_of(pos, struct ur_shm_peer, node);
-
+	ur_list_each(struct ur_shm_peer, p, &r->shm->peers, node) {
 		if (p->slot == slot_of(q) && !p->broken) {
 			join(q, p);
 			return;
@@ -478,14 +475,10 @@ bool ur_shm_pending(const struct ur_roce *r)
 {
 	if (!ur_list_empty(&r->shm->more))
 		return true;
-	ur_list_for_each(pos, &r->shm->peers) {
-		struct ur_shm_peer *p =
-			ur_container_of(pos, struct ur_shm_peer, node);
-
+	ur_list_each(struct ur_shm_peer, p, &r->shm->peers, node)
 		if (!ur_spsc_is_empty(&p->chan.rx) ||
 		    (!ur_list_empty(&p->full) && has_moved(p)))
 			return true;
-	}
 	return false;
 }
 
@@ -559,10 +552,7 @@ bool ur_shm_waits_link(const struct ur_roce *r)
 void ur_shm_link_empty(struct ur_roce *r)
 {
 	r->shm->held = false;
-	ur_list_for_each(pos, &r->shm->peers) {
-		struct ur_shm_peer *p =
-			ur_container_of(pos, struct ur_shm_peer, node);
-
+	ur_list_each(struct ur_shm_peer, p, &r->shm->peers, node) {
 		p->link_empty = p->held;
 		p->held = false;
 	}
@@ -748,10 +738,7 @@ int ur_shm_poll(struct ur_roce *r, uint64_t now_ns)
 
 void ur_shm_signal(struct ur_roce *r)
 {
-	ur_list_for_each(pos, &r->shm->peers) {
-		struct ur_shm_peer *p =
-			ur_container_of(pos, struct ur_shm_peer, node);
-
+	ur_list_each(struct ur_shm_peer, p, &r->shm->peers, node) {
 		if (!p->dirty)
 			continue;
 		p->dirty = false;
@@ -763,10 +750,7 @@ void ur_shm_signal(struct ur_roce *r)
 bool ur_shm_sleep(struct ur_roce *r, bool asleep)
 {
 	r->shm->asleep = asleep;
-	ur_list_for_each(pos, &r->shm->peers) {
-		struct ur_shm_peer *p =
-			ur_container_of(pos, struct ur_shm_peer, node);
-
+	ur_list_each(struct ur_shm_peer, p, &r->shm->peers, node) {
 		ur_spsc_sleeps(&p->chan.rx, asleep);
 		if (asleep && !ur_list_empty(&p->full))
 			ur_spsc_want_room(&p->chan.tx);

@@ -58,13 +58,9 @@ bool ur_shm_ud_wants(const struct ur_roce *r, uint16_t slot)
 
 static struct ur_shm_peer *find(const struct ur_roce *r, uint16_t slot)
 {
-	ur_list_for_each(pos, &r->shm->peers) {
-		struct ur_shm_peer *p =
-			ur_container_of(pos, struct ur_shm_peer, node);
-
+	ur_list_each(struct ur_shm_peer, p, &r->shm->peers, node)
 		if (p->slot == slot && !p->broken)
 			return p;
-	}
 	return NULL;
 }
 

@@ -7,7 +7,6 @@
 #include <netinet/udp.h>
 #include <stdbool.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/socket.h"

@@ -89,10 +89,7 @@ void ur_binding_listen(struct ur_server *s, struct ur_session *ses,
 
 void ur_binding_serve_waiting(struct ur_server *s)
 {
-	ur_list_for_each_safe(n, tmp, &s->sessions) {
-		struct ur_session *ses =
-			ur_container_of(n, struct ur_session, node);
-
+	ur_list_each_safe(struct ur_session, ses, &s->sessions, node) {
 		if (!ses->bind_waiting || ses->dead)
 			continue;
 		ses->bind_waiting = false;

@@ -11,13 +11,9 @@
 
 static struct ur_session *find(const struct ur_server *s, uint32_t id)
 {
-	ur_list_for_each(n, &s->sessions) {
-		struct ur_session *ses =
-			ur_container_of(n, struct ur_session, node);
-
+	ur_list_each(struct ur_session, ses, &s->sessions, node)
 		if (ses->id == id && ses->role == UR_IPC_ROLE_CLIENT)
 			return ses;
-	}
 	return NULL;
 }
 
@@ -62,10 +58,7 @@ void ur_captures_ask(struct ur_server *s, struct ur_session *tool,
 
 void ur_captures_forget(struct ur_server *s, const struct ur_session *tool)
 {
-	ur_list_for_each_safe(n, tmp, &s->sessions) {
-		struct ur_session *ses =
-			ur_container_of(n, struct ur_session, node);
-
+	ur_list_each_safe(struct ur_session, ses, &s->sessions, node) {
 		if (ses->captor != tool)
 			continue;
 		ses->captor = NULL;

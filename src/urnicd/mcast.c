@@ -5,7 +5,6 @@
  * kernel does not list the groups of one socket, only those of the namespace:
  * to leave each of them fails where the socket is no member.
  */
-#include <arpa/inet.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdbool.h>

@@ -23,13 +23,9 @@ static struct ur_session *session_of(struct ur_server *s, uint32_t slot)
 {
 	const void *owner = owner_of(s, slot);
 
-	ur_list_for_each(pos, &s->sessions) {
-		struct ur_session *ses =
-			ur_container_of(pos, struct ur_session, node);
-
+	ur_list_each(struct ur_session, ses, &s->sessions, node)
 		if (ses == owner)
 			return ses;
-	}
 	return NULL;
 }
 

@@ -339,10 +339,7 @@ void ur_port_spread_store(struct ur_server *s)
 		ur_systemd_put(&s->group.store, true);
 	s->store = s->group.stores;
 	s->store_waits = false;
-	ur_list_for_each_safe(n, tmp, &s->sessions) {
-		struct ur_session *ses =
-			ur_container_of(n, struct ur_session, node);
-
+	ur_list_each_safe(struct ur_session, ses, &s->sessions, node) {
 		if (ses->role != UR_IPC_ROLE_CLIENT || ses->uid != s->uid ||
 		    ses->store == s->store)
 			continue;
@@ -396,10 +393,7 @@ static void settle_claim(struct ur_server *s, struct ur_session *ses,
 
 static void settle_claims(struct ur_server *s)
 {
-	ur_list_for_each_safe(n, tmp, &s->sessions) {
-		struct ur_session *ses =
-			ur_container_of(n, struct ur_session, node);
-
+	ur_list_each_safe(struct ur_session, ses, &s->sessions, node) {
 		for (unsigned int i = 0; i < ses->nclaims && !ses->dead; i++)
 			settle_claim(s, ses, &ses->claims[i]);
 		ses->nclaims = 0;
@@ -461,10 +455,7 @@ void ur_port_store(struct ur_server *s, const struct ur_session *ses,
 
 static void serve_waiting(struct ur_server *s)
 {
-	ur_list_for_each_safe(n, tmp, &s->sessions) {
-		struct ur_session *ses =
-			ur_container_of(n, struct ur_session, node);
-
+	ur_list_each_safe(struct ur_session, ses, &s->sessions, node) {
 		if (!ses->slot_waiting || ses->dead)
 			continue;
 		ses->slot_waiting = false;

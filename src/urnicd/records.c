@@ -192,14 +192,10 @@ static const struct ur_session *next_session(const struct ur_server *s,
 					     const struct ur_session *tool,
 					     uint32_t after)
 {
-	ur_list_for_each(n, &s->sessions) {
-		const struct ur_session *ses =
-			ur_container_of(n, struct ur_session, node);
-
+	ur_list_each(const struct ur_session, ses, &s->sessions, node)
 		if (ses->id > after && ses->record_fd >= 0 &&
 		    may_see(tool, ses->uid))
 			return ses;
-	}
 	return NULL;
 }
 

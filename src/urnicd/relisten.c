@@ -52,10 +52,7 @@ void ur_relisten_unbind(struct ur_server *s, const struct ur_session *ses,
 {
 	if (!ses->binds.listening)
 		return;
-	ur_list_for_each(n, &ses->binds.binds) {
-		const struct ur_bind *b =
-			ur_container_of(n, struct ur_bind, of_owner);
-
+	ur_list_each(const struct ur_bind, b, &ses->binds.binds, of_owner) {
 		if (b->handle != handle || !(b->flags & UR_BIND_LISTEN))
 			continue;
 		*place_for(s, ses->uid) = (struct ur_relisten_port){
@@ -120,9 +117,7 @@ static void release(struct ur_server *s, bool all)
 		s->relisten.held--;
 		ur_quota_give(&s->quota, h->uid, UR_QUOTA_HELD, 1);
 	}
-	ur_list_for_each_safe(n, tmp, &list) {
-		struct held *h = ur_container_of(n, struct held, node);
-
+	ur_list_each_safe(struct held, h, &list, node) {
 		s->relisten.again_ns = h->until_ns;
 		ur_mads_route(s, &h->d);
 		free(h);
@@ -146,10 +141,7 @@ uint64_t ur_relisten_deadline(const struct ur_server *s)
 {
 	uint64_t at = UINT64_MAX;
 
-	ur_list_for_each(n, &s->relisten.requests) {
-		const struct held *h = ur_container_of(n, struct held, node);
-
+	ur_list_each(const struct held, h, &s->relisten.requests, node)
 		at = h->until_ns < at ? h->until_ns : at;
-	}
 	return at;
 }

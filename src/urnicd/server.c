@@ -160,25 +160,17 @@ static uint64_t next_deadline(const struct ur_server *s)
 		at = earlier(at, s->show_end_ns);
 	if (unused(s))
 		at = earlier(at, idle_end(s));
-	ur_list_for_each(n, &s->sessions) {
-		struct ur_session *ses =
-			ur_container_of(n, struct ur_session, node);
-
+	ur_list_each(struct ur_session, ses, &s->sessions, node)
 		if (!ses->role)
 			at = earlier(at, ses->opened_ns + UR_HELLO_NS);
-	}
 	return at;
 }
 
 static void close_silent(struct ur_server *s)
 {
-	ur_list_for_each_safe(n, tmp, &s->sessions) {
-		struct ur_session *ses =
-			ur_container_of(n, struct ur_session, node);
-
+	ur_list_each_safe(struct ur_session, ses, &s->sessions, node)
 		if (!ses->role && s->now_ns >= ses->opened_ns + UR_HELLO_NS)
 			ur_session_close(s, ses, "sent no HELLO");
-	}
 }
 
 static int wait_ms(uint64_t deadline_ns)

@@ -51,12 +51,9 @@ void ur_slots_add(struct ur_slots *s, int fd, uint64_t cookie,
 /* The first that the user may have; NULL: there is none. */
 static struct ur_slot *first(struct ur_list *list, uid_t uid)
 {
-	ur_list_for_each(n, list) {
-		struct ur_slot *slot = ur_container_of(n, struct ur_slot, node);
-
+	ur_list_each(struct ur_slot, slot, list, node)
 		if (!slot->kept || slot->uid == uid)
 			return slot;
-	}
 	return NULL;
 }
 

@@ -21,26 +21,18 @@
 static struct ur_xrcd_entry *find(struct ur_server *s, uid_t uid,
 				  const struct ur_xrc_file *file)
 {
-	ur_list_for_each(pos, &s->xrcds) {
-		struct ur_xrcd_entry *e =
-			ur_container_of(pos, struct ur_xrcd_entry, node);
-
+	ur_list_each(struct ur_xrcd_entry, e, &s->xrcds, node)
 		if (e->uid == uid && ur_xrc_file_equal(&e->file, file))
 			return e;
-	}
 	return NULL;
 }
 
 static struct ur_xrcd_member *find_member(const struct ur_xrcd_entry *e,
 					  const struct ur_session *ses)
 {
-	ur_list_for_each(pos, &e->members) {
-		struct ur_xrcd_member *m =
-			ur_container_of(pos, struct ur_xrcd_member, node);
-
+	ur_list_each(struct ur_xrcd_member, m, &e->members, node)
 		if (m->ses == ses)
 			return m;
-	}
 	return NULL;
 }
 
@@ -181,9 +173,7 @@ void ur_xrcd_leave(struct ur_server *s, struct ur_session *ses,
 
 void ur_xrcd_forget(struct ur_server *s, struct ur_session *ses)
 {
-	ur_list_for_each_safe(pos, tmp, &s->xrcds) {
-		struct ur_xrcd_entry *e =
-			ur_container_of(pos, struct ur_xrcd_entry, node);
+	ur_list_each_safe(struct ur_xrcd_entry, e, &s->xrcds, node) {
 		struct ur_xrcd_member *m = find_member(e, ses);
 
 		if (m)
@@ -202,13 +192,9 @@ static struct ur_session *peer_of(struct ur_server *s,
 	if (!e || !find_member(e, ses) || slot->state != UR_SLOT_USED ||
 	    slot->owner == ses)
 		return NULL;
-	ur_list_for_each(pos, &e->members) {
-		struct ur_xrcd_member *p =
-			ur_container_of(pos, struct ur_xrcd_member, node);
-
+	ur_list_each(struct ur_xrcd_member, p, &e->members, node)
 		if (p->ses == slot->owner && !p->ses->dead)
 			return p->ses;
-	}
 	return NULL;
 }
 

@@ -56,13 +56,9 @@ struct ibv_context *urv_compat_context(struct ibv_context *context)
 	struct ibv_context *real = context;
 
 	pthread_mutex_lock(&lock);
-	ur_list_for_each(n, &contexts) {
-		struct old_context *c =
-			ur_container_of(n, struct old_context, node);
-
+	ur_list_each(struct old_context, c, &contexts, node)
 		if ((void *)c == (void *)context)
 			real = c->real;
-	}
 	pthread_mutex_unlock(&lock);
 	return real;
 }

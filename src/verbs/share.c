@@ -129,9 +129,7 @@ static struct urv_file *find_ours(const struct stat *st)
 	struct urv_file *found = NULL;
 
 	pthread_mutex_lock(&files_lock);
-	ur_list_for_each(n, &files) {
-		struct urv_file *f = ur_container_of(n, struct urv_file, node);
-
+	ur_list_each(struct urv_file, f, &files, node) {
 		if (f->generation == urv_generation && f->dev == st->st_dev &&
 		    f->ino == st->st_ino) {
 			atomic_fetch_add(&f->refs, 1);
@@ -148,9 +146,7 @@ struct urv_file *urv_file_by_token(const uint8_t token[UR_IMPORT_TOKEN])
 	struct urv_file *found = NULL;
 
 	pthread_mutex_lock(&files_lock);
-	ur_list_for_each(n, &files) {
-		struct urv_file *f = ur_container_of(n, struct urv_file, node);
-
+	ur_list_each(struct urv_file, f, &files, node) {
 		if (f->generation == urv_generation && !f->link &&
 		    memcmp(f->token, token, UR_IMPORT_TOKEN) == 0) {
 			atomic_fetch_add(&f->refs, 1);
@@ -277,13 +273,9 @@ void urv_share(struct urv_file *f, struct urv_shared *s,
 /* The first one; the lock is held. */
 static struct urv_shared *find_imported(const struct urv_file *f)
 {
-	ur_list_for_each(n, &f->objects) {
-		struct urv_shared *s =
-			ur_container_of(n, struct urv_shared, node);
-
+	ur_list_each(struct urv_shared, s, &f->objects, node)
 		if (s->imported)
 			return s;
-	}
 	return NULL;
 }
 
@@ -310,10 +302,7 @@ struct urv_shared *urv_share_import(struct urv_file *f,
 	struct urv_shared *found = NULL;
 
 	pthread_mutex_lock(&f->lock);
-	ur_list_for_each(n, &f->objects) {
-		struct urv_shared *s =
-			ur_container_of(n, struct urv_shared, node);
-
+	ur_list_each(struct urv_shared, s, &f->objects, node) {
 		if (s->kind == kind && s->handle == handle) {
 			atomic_fetch_add(&s->refs, 1);
 			found = s;

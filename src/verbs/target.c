@@ -44,13 +44,9 @@ void urv_target_child(void)
 /* t->lock, or registry if the target is not published. */
 static void event_handles(struct urv_target *t, enum ur_event_type type)
 {
-	ur_list_for_each(pos, &t->handles) {
-		struct urv_qp *qp =
-			ur_container_of(pos, struct urv_qp, sharing);
-
+	ur_list_each(struct urv_qp, qp, &t->handles, sharing)
 		ur_evq_post_async(qp->core.async, type, &qp->core.async_source,
 				  &qp->ibv, 0);
-	}
 }
 
 /* IBTA A14: every process that shares the target gets the event. */
@@ -127,13 +123,9 @@ int urv_target_create(struct urv_qp *qp, struct urv_context *c,
 /* One of ours; registry is held. */
 static struct urv_target *find(const struct urv_domain *d, uint32_t qpn)
 {
-	ur_list_for_each(pos, &d->targets) {
-		struct urv_target *t =
-			ur_container_of(pos, struct urv_target, node);
-
+	ur_list_each(struct urv_target, t, &d->targets, node)
 		if (t->core.qpn == qpn)
 			return t;
-	}
 	return NULL;
 }
 
@@ -273,12 +265,9 @@ int urv_target_query(const struct urv_qp *qp, struct ur_qp_attr *attr)
 
 static struct opener *find_opener(const struct urv_target *t, uint32_t via)
 {
-	ur_list_for_each(pos, &t->openers) {
-		struct opener *o = ur_container_of(pos, struct opener, node);
-
+	ur_list_each(struct opener, o, &t->openers, node)
 		if (o->via == via)
 			return o;
-	}
 	return NULL;
 }
 
@@ -377,13 +366,9 @@ static void on_close(const struct ur_xrc_file *file, uint32_t qpn, uint32_t via)
 static void on_event(uint32_t qpn, uint32_t via, enum ur_event_type type)
 {
 	urv_xrc_lock();
-	ur_list_for_each(pos, &remotes) {
-		struct urv_target *t =
-			ur_container_of(pos, struct urv_target, node);
-
+	ur_list_each(struct urv_target, t, &remotes, node)
 		if (t->via == via && t->core.qpn == qpn)
 			event_handles(t, type);
-	}
 	urv_xrc_unlock();
 }
 
@@ -396,9 +381,7 @@ static void leave_domain(struct urv_domain *d, void *arg)
 {
 	struct leaving *l = arg;
 
-	ur_list_for_each_safe(pos, tmp, &d->targets) {
-		struct urv_target *t =
-			ur_container_of(pos, struct urv_target, node);
+	ur_list_each_safe(struct urv_target, t, &d->targets, node) {
 		struct opener *o = find_opener(t, l->via);
 
 		if (!o)
@@ -416,10 +399,7 @@ static void on_gone(uint32_t via)
 
 	ur_list_init(&l.ended);
 	urv_xrc_lock();
-	ur_list_for_each(pos, &remotes) {
-		struct urv_target *t =
-			ur_container_of(pos, struct urv_target, node);
-
+	ur_list_each(struct urv_target, t, &remotes, node) {
 		if (t->via != via)
 			continue;
 		atomic_store(&t->lost, true);

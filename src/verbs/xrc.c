@@ -48,9 +48,7 @@ void urv_domain_each(void (*fn)(struct urv_domain *d, void *arg), void *arg)
 
 struct urv_domain *urv_domain_shared(const struct ur_xrc_file *file)
 {
-	ur_list_for_each(pos, &domains) {
-		struct urv_domain *d =
-			ur_container_of(pos, struct urv_domain, node);
+	ur_list_each(struct urv_domain, d, &domains, node) {
 		struct ur_xrc_file own = ur_xrc_file_of(&d->core);
 
 		if (d->core.shared && ur_xrc_file_equal(&own, file))
@@ -62,14 +60,10 @@ struct urv_domain *urv_domain_shared(const struct ur_xrc_file *file)
 static struct urv_domain *find_file(const struct urv_context *c,
 				    const struct stat *st)
 {
-	ur_list_for_each_safe(pos, tmp, &domains) {
-		struct urv_domain *d =
-			ur_container_of(pos, struct urv_domain, node);
-
+	ur_list_each_safe(struct urv_domain, d, &domains, node)
 		if (d->has_file && d->device == c->device &&
 		    d->dev == st->st_dev && d->ino == st->st_ino)
 			return d;
-	}
 	return NULL;
 }
 

@@ -6,7 +6,6 @@
  * wr_id need not be unique, so it is found by counting: the request completes with
  * the first signaled one at or behind it.
  */
-#include <errno.h>
 
 #include "tracer.h"
 

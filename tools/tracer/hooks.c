@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What is to be done after some calls: wrap tables, and learn of queue pairs. */
-#include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
 

@@ -256,12 +256,9 @@ int ur_flows_add(struct ur_flows *f, uint16_t queue, uint32_t qpn,
 /* f->lock is held. */
 static struct rule *find(const struct ur_flows *f, uint32_t qpn, uint32_t mask)
 {
-	ur_list_for_each(n, &f->rules) {
-		struct rule *r = ur_container_of(n, struct rule, node);
-
+	ur_list_each(struct rule, r, &f->rules, node)
 		if (r->qpn == qpn && r->mask == mask)
 			return r;
-	}
 	return NULL;
 }
 

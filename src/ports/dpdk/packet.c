@@ -6,7 +6,6 @@
  * has the kind of ring that this driver uses.
  */
 #include <dirent.h>
-#include <errno.h>
 #include <linux/if_packet.h>
 #include <stdbool.h>
 #include <stdlib.h>
