@@ -38,8 +38,8 @@ static void release(struct ur_bind *bind)
 void ur_binds_fini(struct ur_binds *b)
 {
 	for (unsigned int i = 0; i < UR_BINDS_BUCKETS; i++) {
-		ur_list_for_each_safe(n, tmp, &b->by_port[i])
-			release(ur_container_of(n, struct ur_bind, by_port));
+		ur_list_each_safe(struct ur_bind, bind, &b->by_port[i], by_port)
+			release(bind);
 	}
 }
 
@@ -117,11 +117,9 @@ static bool taken(const struct ur_binds *b, uint16_t ps, uint16_t port)
 {
 	const struct ur_list *head = &b->by_port[port_bucket(ps, port)];
 
-	ur_list_for_each(n, head) {
-		if (is_on(ur_container_of(n, struct ur_bind, by_port), ps,
-			  port))
+	ur_list_each(struct ur_bind, bind, head, by_port)
+		if (is_on(bind, ps, port))
 			return true;
-	}
 	return false;
 }
 
@@ -263,8 +261,8 @@ int ur_binds_del(struct ur_binds *b, struct ur_bind_owner *o, uint32_t handle)
 
 void ur_binds_drop(struct ur_binds *b, struct ur_bind_owner *o)
 {
-	ur_list_for_each_safe(n, tmp, &o->binds)
-		release(ur_container_of(n, struct ur_bind, of_owner));
+	ur_list_each_safe(struct ur_bind, bind, &o->binds, of_owner)
+		release(bind);
 }
 
 /* 3: that very address; 2: wildcard of its family; 1: of the other. */

@@ -48,9 +48,8 @@ void ur_cm_destroy(struct ur_cm *cm)
 		return;
 	ur_list_each(struct ur_cm_id, id, &cm->ids, node)
 		ur_cm_request_seen(id);
-	ur_list_for_each_safe(n, tmp, &cm->ids) {
-		ur_cm_id_free(ur_container_of(n, struct ur_cm_id, node));
-	}
+	ur_list_each_safe(struct ur_cm_id, id, &cm->ids, node)
+		ur_cm_id_free(id);
 	assert(ur_list_empty(&cm->events));
 	free(cm->spare);
 	ur_timers_fini(&cm->timers);
@@ -274,6 +273,6 @@ void ur_cm_id_info(const struct ur_cm_id *id, struct ur_cm_info *info)
 void ur_cm_for_each(const struct ur_cm *cm,
 		    void (*fn)(void *arg, const struct ur_cm_id *id), void *arg)
 {
-	ur_list_for_each(n, &cm->ids)
-		fn(arg, ur_container_of(n, struct ur_cm_id, node));
+	ur_list_each(struct ur_cm_id, id, &cm->ids, node)
+		fn(arg, id);
 }

@@ -43,9 +43,8 @@ static bool is_ours(int fd)
 	bool ours = false;
 
 	pthread_mutex_lock(&leaf_lock);
-	ur_list_for_each(n, &all_fds) {
-		ours |= ur_container_of(n, struct iw_conn, all)->fd == fd;
-	}
+	ur_list_each(struct iw_conn, c, &all_fds, all)
+		ours |= c->fd == fd;
 	pthread_mutex_unlock(&leaf_lock);
 	return ours;
 }
@@ -133,9 +132,8 @@ static void after_fork(void)
 
 static void child_after_fork(void)
 {
-	ur_list_for_each(n, &all_fds) {
-		close(ur_container_of(n, struct iw_conn, all)->fd);
-	}
+	ur_list_each(struct iw_conn, c, &all_fds, all)
+		close(c->fd);
 	ur_list_init(&all_fds);
 	ur_list_init(&down_list);
 	if (source.fd >= 0)

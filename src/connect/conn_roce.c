@@ -414,13 +414,11 @@ static int roce_notify(struct ur_conn *c, enum ur_event_type event)
 /* -EINVAL: the RTU was faster. */
 void ur_conn_roce_established(struct ur_cm_roce *rt, uint32_t qpn)
 {
-	ur_list_for_each_safe(n, tmp, bucket_of(rt, qpn)) {
-		struct ur_conn_roce *rc =
-			ur_container_of(n, struct ur_conn_roce, accepted);
-
+	ur_list_each_safe(struct ur_conn_roce, rc, bucket_of(rt, qpn),
+			  accepted) {
 		if (rc->qpn != qpn)
 			continue;
-		ur_list_del(n);
+		ur_list_del(&rc->accepted);
 		(void)ur_cm_notify(rc->id, ur_clock_ns());
 	}
 	ur_cm_roce_flush(rt);

@@ -93,8 +93,8 @@ void ur_evq_settle(struct ur_evq *q)
 
 void ur_evq_fini(struct ur_evq *q)
 {
-	ur_list_for_each_safe(n, tmp, &q->queue)
-		ev_unlink(ur_container_of(n, struct ur_ev, node));
+	ur_list_each_safe(struct ur_ev, e, &q->queue, node)
+		ev_unlink(e);
 	ur_evq_settle(q);
 	close(q->fd);
 	pthread_cond_destroy(&q->acked);
@@ -318,8 +318,8 @@ bool ur_evq_take_polled(struct ur_evq *q, struct ur_ev *out, bool *readable)
 	ur_lock(&q->lock);
 	while (n < COUNTS_MAX && count_read(q))
 		n++;
-	ur_list_for_each(node, &q->queue)
-		entries += ur_container_of(node, struct ur_ev, node)->pending;
+	ur_list_each(struct ur_ev, e, &q->queue, node)
+		entries += e->pending;
 	taken = take_entry(q, out);
 	entries -= taken;
 	if (q->deferred > entries)

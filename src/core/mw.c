@@ -216,8 +216,8 @@ int ur_mw_may_invalidate(const struct ur_mr_table *t, const struct ur_qp *qp,
 void ur_mw_release(struct ur_mr_table *t, struct ur_qp *qp)
 {
 	ur_lock(&t->lock);
-	ur_list_for_each_safe(n, tmp, &qp->windows)
-		unbind_locked(ur_container_of(n, struct ur_mw, node));
+	ur_list_each_safe(struct ur_mw, m, &qp->windows, node)
+		unbind_locked(m);
 	ur_unlock(&t->lock);
 }
 

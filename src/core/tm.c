@@ -85,8 +85,8 @@ static int del(struct ur_tm *tm, uint32_t handle)
 /* Added buffers may match from now on. */
 static void activate(struct ur_tm *tm)
 {
-	ur_list_for_each_safe(pos, tmp, &tm->list)
-		ur_container_of(pos, struct ur_tm_tag, node)->active = true;
+	ur_list_each_safe(struct ur_tm_tag, t, &tm->list, node)
+		t->active = true;
 }
 
 static void complete(struct ur_srq *srq, const struct ur_tm_wr *wr,

@@ -350,9 +350,8 @@ int ur_steer_lease(struct ur_steer *s, uint32_t owner, uint32_t handle,
 
 static void end_flows(struct ur_steer *s, struct ur_list *flows)
 {
-	ur_list_for_each_safe(n, tmp, flows) {
-		drop_flow(s, ur_container_of(n, struct flow, node));
-	}
+	ur_list_each_safe(struct flow, f, flows, node)
+		drop_flow(s, f);
 }
 
 /* It is in no owner's list any more. */
@@ -404,12 +403,10 @@ static struct lease *find_lease(struct ur_steer *s, uint32_t owner,
 
 void ur_steer_expire(struct ur_steer *s, uint64_t now_ns)
 {
-	ur_list_for_each_safe(n, tmp, &s->resting) {
-		struct lease *l = ur_container_of(n, struct lease, node);
-
+	ur_list_each_safe(struct lease, l, &s->resting, node) {
 		if (l->until_ns > now_ns)
 			return;
-		ur_list_del(n);
+		ur_list_del(&l->node);
 		s->count.resting--;
 		free_lease(l);
 	}

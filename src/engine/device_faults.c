@@ -33,8 +33,8 @@ static bool pretend(struct ur_adapter *a, const struct ur_fault_set *s)
 static void exhaust(struct ur_adapter *a, struct ur_fault_set *s, uint32_t rule)
 {
 	ur_lock(&a->cqs_lock);
-	ur_list_for_each(node, &a->cqs)
-		if (ur_cq_exhaust(ur_container_of(node, struct ur_cq, listed)))
+	ur_list_each(struct ur_cq, c, &a->cqs, listed)
+		if (ur_cq_exhaust(c))
 			ur_fault_count(s, rule);
 	ur_unlock(&a->cqs_lock);
 }

@@ -90,8 +90,8 @@ static void iw_close(struct ur_lane *l)
  * the end of the parent. */
 static void close_all(const struct ur_list *links)
 {
-	ur_list_for_each(n, links) {
-		int fd = ur_container_of(n, struct ur_iw_link, node)->tcp.fd;
+	ur_list_each(struct ur_iw_link, l, links, node) {
+		int fd = l->tcp.fd;
 
 		if (fd >= 0)
 			close(fd);

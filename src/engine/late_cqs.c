@@ -62,9 +62,8 @@ static void for_each_cq(void (*fn)(struct ur_adapter *a, struct ur_cq *cq,
 		if (!a)
 			continue;
 		ur_lock(&a->cqs_lock);
-		ur_list_for_each(node, &a->cqs)
-			fn(a, ur_container_of(node, struct ur_cq, listed),
-			   now_ns);
+		ur_list_each(struct ur_cq, c, &a->cqs, listed)
+			fn(a, c, now_ns);
 		ur_unlock(&a->cqs_lock);
 	}
 	ur_evq_flush_wakes();

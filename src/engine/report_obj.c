@@ -62,12 +62,10 @@ static struct json_object *cq_list(struct ur_adapter *a)
 	uint32_t n = 0;
 
 	ur_lock(&a->cqs_lock);
-	ur_list_for_each(node, &a->cqs) {
+	ur_list_each(struct ur_cq, c, &a->cqs, listed) {
 		if (n++ == ROWS_MAX)
 			break;
-		json_object_array_add(
-			list,
-			cq_object(ur_container_of(node, struct ur_cq, listed)));
+		json_object_array_add(list, cq_object(c));
 	}
 	ur_unlock(&a->cqs_lock);
 	return list;

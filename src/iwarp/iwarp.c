@@ -34,9 +34,8 @@ int ur_iwarp_create(const struct ur_iwarp_config *cfg, struct ur_iwarp **out)
 
 void ur_iwarp_destroy(struct ur_iwarp *w)
 {
-	ur_list_for_each_safe(n, tmp, &w->batches) {
-		free(ur_container_of(n, struct ur_iw_batch, node));
-	}
+	ur_list_each_safe(struct ur_iw_batch, b, &w->batches, node)
+		free(b);
 	while (w->spares)
 		ur_ring_unmap(w->spare[--w->spares], UR_IW_RX_BUF);
 	ur_timers_fini(&w->timers);

@@ -177,21 +177,16 @@ static void set_mac(struct ur_flow_entry *e, const struct ur_neigh *n)
 void ur_flow_neigh_changed(struct ur_net *net, struct ur_neigh *n)
 {
 	(void)net;
-	ur_list_for_each(node, &n->dests) {
-		struct ur_dest *d = ur_container_of(node, struct ur_dest, node);
-
-		ur_list_for_each(at, &d->flows)
-			set_mac(ur_container_of(at, struct ur_flow_entry, node),
-				n);
-	}
+	ur_list_each(struct ur_dest, d, &n->dests, node)
+		ur_list_each(struct ur_flow_entry, e, &d->flows, node)
+			set_mac(e, n);
 }
 
 static void dest_set_pmtu(struct ur_net *net, struct ur_dest *d, uint16_t pmtu)
 {
 	d->pmtu = pmtu;
-	ur_list_for_each(at, &d->flows)
-		ur_container_of(at, struct ur_flow_entry, node)->flow.mtu =
-			mtu_of(net, d);
+	ur_list_each(struct ur_flow_entry, e, &d->flows, node)
+		e->flow.mtu = mtu_of(net, d);
 }
 
 void ur_dest_too_big(struct ur_net *net, struct ur_dest *d, uint32_t mtu,
@@ -415,9 +410,8 @@ int ur_net_flow(struct ur_net *net, const struct ur_net_key *key,
 
 void ur_flow_fini(struct ur_net *net)
 {
-	ur_list_for_each_safe(node, next, &net->flows)
-		entry_free(net,
-			   ur_container_of(node, struct ur_flow_entry, lru));
+	ur_list_each_safe(struct ur_flow_entry, e, &net->flows, lru)
+		entry_free(net, e);
 }
 
 int ur_net_park(struct ur_net *net, const struct ur_net_flow *f,

@@ -411,6 +411,6 @@ void ur_neigh_probe_all(struct ur_net *net, uint64_t now_ns)
 
 void ur_neigh_fini(struct ur_net *net)
 {
-	ur_list_for_each_safe(node, next, &net->neighs)
-		forget(net, ur_container_of(node, struct ur_neigh, node));
+	ur_list_each_safe(struct ur_neigh, n, &net->neighs, node)
+		forget(net, n);
 }

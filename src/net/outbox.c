@@ -58,8 +58,8 @@ void ur_outbox_push(struct ur_net *net, struct ur_net_frame *f)
 
 void ur_outbox_drop_all(struct ur_net *net)
 {
-	ur_list_for_each_safe(node, next, &net->outbox)
-		free(ur_container_of(node, struct ur_net_frame, node));
+	ur_list_each_safe(struct ur_net_frame, f, &net->outbox, node)
+		free(f);
 	ur_list_init(&net->outbox);
 	net->noutbox = 0;
 }
@@ -68,11 +68,8 @@ uint32_t ur_net_output(struct ur_net *net, uint8_t *buf, uint32_t cap)
 {
 	uint32_t len = 0;
 
-	ur_list_for_each_safe(node, next, &net->outbox) {
-		struct ur_net_frame *f =
-			ur_container_of(node, struct ur_net_frame, node);
-
-		ur_list_del(node);
+	ur_list_each_safe(struct ur_net_frame, f, &net->outbox, node) {
+		ur_list_del(&f->node);
 		net->noutbox--;
 		if (f->len <= cap) {
 			len = f->len;

@@ -151,9 +151,7 @@ void ur_stream_hold(const struct ur_stream *s)
 
 static void sweep(void)
 {
-	ur_list_for_each_safe(n, tmp, &ur_streams.holds) {
-		struct hold *h = ur_container_of(n, struct hold, node);
-
+	ur_list_each_safe(struct hold, h, &ur_streams.holds, node) {
 		if (h->fd >= 0 && ur_streams.tcp->has_port(h->number))
 			continue;
 		if (h->fd >= 0)
@@ -161,7 +159,7 @@ static void sweep(void)
 		h->fd = -1;
 		if (h->lease && !ur_stream_port_put(h->port, h->lease))
 			continue;
-		ur_list_del(n);
+		ur_list_del(&h->node);
 		free(h);
 	}
 }
@@ -290,11 +288,8 @@ static void tell(struct ur_stream_set *set,
 	if (set->signalled)
 		(void)!ur_sys_read(set->fd, &n, sizeof(n));
 	set->signalled = false;
-	ur_list_for_each_safe(node, tmp, &set->news) {
-		struct ur_stream *s =
-			ur_container_of(node, struct ur_stream, news);
-
-		ur_list_del(node);
+	ur_list_each_safe(struct ur_stream, s, &set->news, news) {
+		ur_list_del(&s->news);
 		news(arg, s->user, has_end(s));
 	}
 }
@@ -633,8 +628,8 @@ void ur_streams_child(void)
 	ur_list_each(struct ur_stream, s, &ur_streams.all, all)
 		if (s->hold >= 0)
 			close(s->hold);
-	ur_list_for_each(n, &ur_streams.holds) {
-		int fd = ur_container_of(n, struct hold, node)->fd;
+	ur_list_each(struct hold, h, &ur_streams.holds, node) {
+		int fd = h->fd;
 
 		if (fd >= 0)
 			close(fd);

@@ -271,8 +271,8 @@ static uint32_t hit_all(const struct ur_flow_table *t, enum ur_flow_type type,
 {
 	uint32_t n = 0;
 
-	ur_list_for_each(i, &t->flows[type]) {
-		hit(ur_container_of(i, struct ur_flow, node), p, deliver, arg);
+	ur_list_each(struct ur_flow, flow, &t->flows[type], node) {
+		hit(flow, p, deliver, arg);
 		n++;
 	}
 	return n;
@@ -338,8 +338,7 @@ uint32_t ur_flow_filters(const struct ur_flow_table *t, const uint8_t mac[6])
 		return UR_WANT_PROMISCUOUS | UR_WANT_ALL_MULTICAST;
 	if (!ur_list_empty(&t->flows[UR_FLOW_MC_DEFAULT]))
 		w = UR_WANT_ALL_MULTICAST;
-	ur_list_for_each(i, &t->flows[UR_FLOW_NORMAL]) {
-		w |= wants(ur_container_of(i, struct ur_flow, node), mac);
-	}
+	ur_list_each(struct ur_flow, f, &t->flows[UR_FLOW_NORMAL], node)
+		w |= wants(f, mac);
 	return w;
 }

@@ -140,11 +140,10 @@ static bool rules(struct prog *p, const struct ur_flow_table *t)
 		emit(p, BPF_RET | BPF_K, TAKE);
 	}
 	before = p->n;
-	ur_list_for_each(n, &t->flows[UR_FLOW_NORMAL]) {
+	ur_list_each(struct ur_flow, f, &t->flows[UR_FLOW_NORMAL], node) {
 		uint32_t start = p->n;
 
-		if (p->n + RULE_MAX >= UR_PREFILTER_MAX ||
-		    !rule(p, ur_container_of(n, struct ur_flow, node)))
+		if (p->n + RULE_MAX >= UR_PREFILTER_MAX || !rule(p, f))
 			return false;
 		merge(p, before, start);
 		before = p->n == start ? before : start;

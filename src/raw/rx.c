@@ -288,9 +288,8 @@ uint32_t ur_raw_room(const struct ur_raw *r, uint32_t max)
 	uint32_t room = 0;
 
 	for (unsigned int i = 0; i < UR_FLOW_TYPES; i++)
-		ur_list_for_each(n, &r->flows.flows[i]) {
-			uint32_t more = flow_room(
-				ur_container_of(n, struct ur_flow, node), max);
+		ur_list_each(struct ur_flow, f, &r->flows.flows[i], node) {
+			uint32_t more = flow_room(f, max);
 
 			room = more > room ? more : room;
 			if (room >= max)

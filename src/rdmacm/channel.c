@@ -349,14 +349,11 @@ static uint32_t move_locked(struct urc_channel *c, struct urc_id *id,
 
 	while (c->posting)
 		pthread_cond_wait(&posted_cond, &urc_lock.m);
-	ur_list_for_each_safe(node, tmp, &c->queue) {
-		struct urc_event *e =
-			ur_container_of(node, struct urc_event, node);
-
+	ur_list_each_safe(struct urc_event, e, &c->queue, node) {
 		if (e->owner != id || (mc && e->mc != mc))
 			continue;
-		ur_list_del(node);
-		ur_list_add_tail(to, node);
+		ur_list_del(&e->node);
+		ur_list_add_tail(to, &e->node);
 		n++;
 	}
 	if (!c->end) /* else counts no longer matter */
@@ -372,11 +369,8 @@ void urc_event_forget(struct urc_id *id, const struct urc_mc *mc)
 	ur_lock(&urc_lock);
 	(void)move_locked(urc_channel(id->id.channel), id, mc, &list);
 	ur_unlock(&urc_lock);
-	ur_list_for_each_safe(n, tmp, &list) {
-		struct urc_event *e =
-			ur_container_of(n, struct urc_event, node);
-
-		ur_list_del(n);
+	ur_list_each_safe(struct urc_event, e, &list, node) {
+		ur_list_del(&e->node);
 		if (e->ev.id != &id->id)
 			urc_id_abandon(urc_id(e->ev.id));
 		free(e);

@@ -230,6 +230,6 @@ int rdma_leave_multicast(struct rdma_cm_id *pub, struct sockaddr *addr)
 /* A queue pair leaves its groups when it is destroyed, which is not ours. */
 void urc_mc_fini(struct urc_id *id)
 {
-	ur_list_for_each_safe(n, tmp, &id->groups)
-		free(ur_container_of(n, struct urc_mc, node));
+	ur_list_each_safe(struct urc_mc, m, &id->groups, node)
+		free(m);
 }

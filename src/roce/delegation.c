@@ -40,8 +40,8 @@ static void held_drop(struct ur_delegation *l, struct ur_held *h)
 
 static void held_drop_all(struct ur_delegation *l)
 {
-	ur_list_for_each_safe(pos, tmp, &l->held)
-		held_drop(l, ur_container_of(pos, struct ur_held, node));
+	ur_list_each_safe(struct ur_held, h, &l->held, node)
+		held_drop(l, h);
 	ur_list_del(&l->pending);
 }
 
@@ -236,8 +236,9 @@ static void run(struct ur_rqp *q)
 bool ur_delegation_run(struct ur_roce *r)
 {
 	ur_delegates_return(r);
-	ur_list_for_each_safe(pos, tmp, &r->pending_delegations)
-		run(ur_container_of(pos, struct ur_delegation, pending)->q);
+	ur_list_each_safe(struct ur_delegation, d, &r->pending_delegations,
+			  pending)
+		run(d->q);
 	return !ur_list_empty(&r->paths);
 }
 

@@ -121,9 +121,8 @@ bool ur_roce_mcast_of(const struct ur_roce *r, struct ur_qp *qp,
 
 void ur_mcast_remove_qp(struct ur_roce *r, struct ur_rqp *q)
 {
-	ur_list_for_each_safe(pos, tmp, &r->mcasts) {
-		leave(r, ur_container_of(pos, struct ur_mcast, node), q);
-	}
+	ur_list_each_safe(struct ur_mcast, m, &r->mcasts, node)
+		leave(r, m, q);
 }
 
 /* A copy for each member, except the sender's own QP (IBTA 10.5.2.1). */

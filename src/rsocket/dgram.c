@@ -69,8 +69,8 @@ static void dgram_free(struct urs_sock *s)
 			ibv_destroy_ah(p->ah);
 		free(p);
 	}
-	ur_list_for_each_safe(n, tmp, &d->qps)
-		urs_dqp_destroy(d, ur_container_of(n, struct urs_dqp, node));
+	ur_list_each_safe(struct urs_dqp, dqp, &d->qps, node)
+		urs_dqp_destroy(d, dqp);
 	close(d->udp);
 	urs_sock_fini(s);
 	free(d);
@@ -195,8 +195,8 @@ static void dgram_progress(struct urs_sock *s, bool work)
 {
 	struct urs_dgram *d = urs_dgram_of(s);
 
-	ur_list_for_each(n, &d->qps)
-		poll_qp(d, ur_container_of(n, struct urs_dqp, node));
+	ur_list_each(struct urs_dqp, dqp, &d->qps, node)
+		poll_qp(d, dqp);
 }
 
 static void dgram_arm(struct urs_sock *s)

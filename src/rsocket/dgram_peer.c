@@ -218,13 +218,10 @@ static int qp_for(struct urs_dgram *d, const union urs_addr *local,
 static struct urs_dpeer *find_peer(struct urs_dgram *d,
 				   const union urs_addr *addr)
 {
-	ur_list_for_each(n, &d->peers) {
-		struct urs_dpeer *p =
-			ur_container_of(n, struct urs_dpeer, node);
-
+	ur_list_each(struct urs_dpeer, p, &d->peers, node) {
 		if (urs_addr_equal(&p->addr, addr)) {
-			ur_list_del(n);
-			ur_list_add_head(&d->peers, n);
+			ur_list_del(&p->node);
+			ur_list_add_head(&d->peers, &p->node);
 			return p;
 		}
 	}

@@ -120,8 +120,8 @@ static void release(struct urs_ref *r)
 {
 	struct set *set = ur_container_of(r, struct set, ref);
 
-	ur_list_for_each_safe(n, tmp, &set->items)
-		remove_item(ur_container_of(n, struct item, node));
+	ur_list_each_safe(struct item, it, &set->items, node)
+		remove_item(it);
 	close(set->inner);
 	close(set->kick);
 	ur_lock_fini(&set->lock);
@@ -190,10 +190,8 @@ static struct item *find(const struct set *set, struct urs_sock *s)
 	struct item *found = NULL;
 
 	ur_lock_open(&s->lock);
-	ur_list_for_each(n, &s->watchers) {
-		struct item *it = ur_container_of(
-			ur_container_of(n, struct urs_watcher, node),
-			struct item, watcher);
+	ur_list_each(struct urs_watcher, w, &s->watchers, node) {
+		struct item *it = ur_container_of(w, struct item, watcher);
 
 		if (it->set == set)
 			found = it;

@@ -13,11 +13,9 @@
 
 static bool index_used(struct urs_stream *st, int index)
 {
-	ur_list_for_each(n, &st->mappings) {
-		if (ur_container_of(n, struct urs_mapping, node)->index ==
-		    index)
+	ur_list_each(struct urs_mapping, m, &st->mappings, node)
+		if (m->index == index)
 			return true;
-	}
 	return false;
 }
 
@@ -71,8 +69,8 @@ static void unmap(struct urs_mapping *m)
 
 void urs_stream_unmap_all(struct urs_stream *st)
 {
-	ur_list_for_each_safe(n, tmp, &st->mappings)
-		unmap(ur_container_of(n, struct urs_mapping, node));
+	ur_list_each_safe(struct urs_mapping, m, &st->mappings, node)
+		unmap(m);
 }
 
 static bool can_tell(struct urs_sock *s)

@@ -500,14 +500,12 @@ void ur_import_tell(const uint8_t token[UR_IMPORT_TOKEN],
 /* Other references are those of the parent's threads. */
 void ur_import_abandon(void)
 {
-	ur_list_for_each_safe(pos, tmp, &conns) {
-		struct conn *c = ur_container_of(pos, struct conn, node);
-
+	ur_list_each_safe(struct conn, c, &conns, node) {
 		atomic_store(&c->refs, 1);
 		c->shut = NULL;		 /* a child has no mapping */
 		ur_list_init(&c->later); /* it may be half changed */
 		ur_lock_init(&c->later_lock);
-		ur_list_del(pos);
+		ur_list_del(&c->node);
 		conn_put(c);
 	}
 	if (listen_fd >= 0)

@@ -227,8 +227,8 @@ static void link_close(uint32_t via)
 	if (!l)
 		return;
 	close(l->fd); /* leaves epfd by itself */
-	ur_list_for_each_safe(pos, tmp, &l->records)
-		free(ur_container_of(pos, struct record, node));
+	ur_list_each_safe(struct record, r, &l->records, node)
+		free(r);
 	tell_lanes(l->adapter, via);
 	ur_xrc.hooks->gone(via);
 	free(l);
@@ -287,16 +287,15 @@ int ur_xrc_want(struct ur_adapter *a, const struct ur_xrc_file *file,
 	uint64_t now = ur_clock_ns();
 	struct want *w;
 
-	ur_list_for_each_safe(pos, tmp, &ur_xrc.wants) {
-		w = ur_container_of(pos, struct want, node);
-		if (w->slot != slot || !ur_xrc_file_equal(&w->file, file))
+	ur_list_each_safe(struct want, old, &ur_xrc.wants, node) {
+		if (old->slot != slot || !ur_xrc_file_equal(&old->file, file))
 			continue;
-		if (!w->absent)
+		if (!old->absent)
 			return -EAGAIN;
-		if (now - w->at_ns < ABSENT_NS)
+		if (now - old->at_ns < ABSENT_NS)
 			return -ENOENT;
-		ur_list_del(&w->node);
-		free(w);
+		ur_list_del(&old->node);
+		free(old);
 	}
 	w = calloc(1, sizeof(*w));
 	if (!w)
@@ -442,8 +441,8 @@ void ur_xrc_after_fork(void)
 /* Or the others would not see the parent end. */
 void ur_xrc_child(void)
 {
-	ur_list_for_each(pos, &ur_xrc.links)
-		close(ur_container_of(pos, struct ur_xrc_link, node)->fd);
+	ur_list_each(struct ur_xrc_link, l, &ur_xrc.links, node)
+		close(l->fd);
 	if (ur_xrc.running) {
 		close(ur_xrc.epfd);
 		close(ur_xrc.wake_fd);

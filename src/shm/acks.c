@@ -36,9 +36,8 @@ static bool ack_peer(struct ur_shm_peer *p, enum which which)
 {
 	bool waits = false;
 
-	ur_list_for_each_safe(pos, tmp, &p->acks) {
-		struct ur_rqp *q =
-			ur_container_of(pos, struct ur_shm_qp, acking)->q;
+	ur_list_each_safe(struct ur_shm_qp, qp, &p->acks, acking) {
+		struct ur_rqp *q = qp->q;
 		struct ur_shm_qp *n = q->shm;
 
 		if (may_wait(q, which)) {
@@ -47,7 +46,7 @@ static bool ack_peer(struct ur_shm_peer *p, enum which which)
 		}
 		if (which != OVERDUE && n->ack_requested && n->piggyback_score)
 			n->piggyback_score--;
-		ur_list_del(pos);
+		ur_list_del(&qp->acking);
 		ur_shm_send_due(q, UR_SHM_DUE_DONE);
 	}
 	return waits;
@@ -57,9 +56,8 @@ static bool ack(const struct ur_roce *r, enum which which)
 {
 	bool waits = false;
 
-	ur_list_for_each(pos, &r->shm->peers)
-		waits |= ack_peer(
-			ur_container_of(pos, struct ur_shm_peer, node), which);
+	ur_list_each(struct ur_shm_peer, p, &r->shm->peers, node)
+		waits |= ack_peer(p, which);
 	return waits;
 }
 
@@ -79,13 +77,12 @@ void ur_shm_ack_taken(struct ur_roce *r)
 
 void ur_shm_ack_others(const struct ur_rqp *q)
 {
-	ur_list_for_each_safe(pos, tmp, &q->shm->peer->acks) {
-		struct ur_rqp *o =
-			ur_container_of(pos, struct ur_shm_qp, acking)->q;
+	ur_list_each_safe(struct ur_shm_qp, qp, &q->shm->peer->acks, acking) {
+		struct ur_rqp *o = qp->q;
 
 		if (o == q)
 			continue;
-		ur_list_del(pos);
+		ur_list_del(&qp->acking);
 		ur_shm_send_due(o, UR_SHM_DUE_DONE);
 	}
 }
@@ -139,14 +136,10 @@ bool ur_shm_owes_acks(const struct ur_roce *r)
 	ur_list_each(struct ur_shm_peer, p, &r->shm->peers, node) {
 		if (is_given_up(p))
 			continue;
-		ur_list_for_each(at, &p->full) {
-			const struct ur_shm_qp *n =
-				ur_container_of(at, struct ur_shm_qp, full);
-
+		ur_list_each(const struct ur_shm_qp, n, &p->full, full)
 			if (!p->broken && n->serves && !n->res_count &&
 			    n->due & UR_SHM_DUE_DONE)
 				return true;
-		}
 	}
 	return false;
 }

@@ -216,20 +216,17 @@ void ur_direct_wait_out(struct ur_direct *r)
 
 static void wait_out_locked(struct ur_export *e)
 {
-	ur_list_for_each(node, &e->peers)
-		ur_direct_wait_out(
-			ur_container_of(node, struct ur_direct, node));
+	ur_list_each(struct ur_direct, r, &e->peers, node)
+		ur_direct_wait_out(r);
 }
 
 static bool any_inside_locked(struct ur_export *e)
 {
 	uint64_t was;
 
-	ur_list_for_each(node, &e->peers) {
-		if (is_inside(ur_container_of(node, struct ur_direct, node),
-			      &was))
+	ur_list_each(struct ur_direct, r, &e->peers, node)
+		if (is_inside(r, &was))
 			return true;
-	}
 	return false;
 }
 

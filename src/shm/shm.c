@@ -454,8 +454,8 @@ void ur_shm_for_each(const struct ur_roce *r,
 		     void (*fn)(void *arg, const struct ur_shm_peer *p),
 		     void *arg)
 {
-	ur_list_for_each(pos, &r->shm->peers)
-		fn(arg, ur_container_of(pos, struct ur_shm_peer, node));
+	ur_list_each(struct ur_shm_peer, peer, &r->shm->peers, node)
+		fn(arg, peer);
 }
 
 bool ur_shm_stalled(struct ur_roce *r)
@@ -616,9 +616,8 @@ void ur_shm_close(struct ur_roce *r, struct ur_shm_peer *p, uint64_t now_ns)
 /* Control descriptors of waiting queue pairs. False: no room for all. */
 static bool send_waiting_due(struct ur_shm_peer *p)
 {
-	ur_list_for_each(pos, &p->full) {
-		struct ur_rqp *q =
-			ur_container_of(pos, struct ur_shm_qp, full)->q;
+	ur_list_each(struct ur_shm_qp, qp, &p->full, full) {
+		struct ur_rqp *q = qp->q;
 
 		if (!q->shm->due || q->shm->res_count)
 			continue;
@@ -722,9 +721,8 @@ int ur_shm_poll(struct ur_roce *r, uint64_t now_ns)
 
 	r->now_ns = now_ns;
 	go_on(r);
-	ur_list_for_each(pos, &r->shm->peers)
-		n += poll_peer(r,
-			       ur_container_of(pos, struct ur_shm_peer, node));
+	ur_list_each(struct ur_shm_peer, p, &r->shm->peers, node)
+		n += poll_peer(r, p);
 	/*
 	 * Not only on the channels just read: both ends of a channel of this
 	 * lane to itself are in this list, and a descriptor read at one end may
@@ -761,7 +759,6 @@ bool ur_shm_sleep(struct ur_roce *r, bool asleep)
 void ur_shm_polled(struct ur_roce *r)
 {
 	r->shm->asleep = false;
-	ur_list_for_each(pos, &r->shm->peers)
-		ur_spsc_polled(&ur_container_of(pos, struct ur_shm_peer, node)
-					->chan.rx);
+	ur_list_each(struct ur_shm_peer, p, &r->shm->peers, node)
+		ur_spsc_polled(&p->chan.rx);
 }

@@ -44,11 +44,6 @@ struct ur_exit {
 	uint8_t slots[UR_SLOTS / 8];
 };
 
-static struct ur_exit *exit_of(struct ur_list *n)
-{
-	return ur_container_of(n, struct ur_exit, node);
-}
-
 static void drop(struct ur_server *s, struct ur_exit *x)
 {
 	ur_quota_give(&s->quota, x->uid, UR_QUOTA_EXITS, 1);
@@ -83,10 +78,9 @@ void ur_exits_take(struct ur_server *s, struct ur_session *ses,
 	ses->exit_fd = fds[0];
 	ses->exit_file = file;
 	fds[0] = -1;
-	ur_list_for_each_safe(n, tmp, &s->exits) {
-		if (exit_of(n)->file == file && exit_of(n)->uid == ses->uid)
-			drop(s, exit_of(n));
-	}
+	ur_list_each_safe(struct ur_exit, e, &s->exits, node)
+		if (e->file == file && e->uid == ses->uid)
+			drop(s, e);
 }
 
 static bool is_locked(int fd)
@@ -216,9 +210,7 @@ static bool send_some(struct ur_server *s, struct ur_exit *x)
 
 void ur_exits_run(struct ur_server *s)
 {
-	ur_list_for_each_safe(n, tmp, &s->exits) {
-		struct ur_exit *x = exit_of(n);
-
+	ur_list_each_safe(struct ur_exit, x, &s->exits, node) {
 		if (!x->over && x->due_ns <= s->now_ns)
 			look(x, s->now_ns);
 		if (x->over && send_some(s, x))
@@ -230,7 +222,7 @@ uint64_t ur_exits_deadline(const struct ur_server *s)
 {
 	uint64_t at = UINT64_MAX;
 
-	ur_list_for_each(n, &s->exits)
-		at = exit_of(n)->due_ns < at ? exit_of(n)->due_ns : at;
+	ur_list_each(struct ur_exit, e, &s->exits, node)
+		at = e->due_ns < at ? e->due_ns : at;
 	return at;
 }

@@ -24,9 +24,9 @@
 static void stop_queue(struct ur_server *s, struct ur_session *ses)
 {
 	ur_quota_give(&s->quota, ses->uid, UR_QUOTA_MADS, ses->nmads);
-	ur_list_for_each_safe(n, tmp, &ses->mads) {
-		ur_list_del(n);
-		free(ur_container_of(n, struct ur_mad, node));
+	ur_list_each_safe(struct ur_mad, m, &ses->mads, node) {
+		ur_list_del(&m->node);
+		free(m);
 		s->nmads--;
 	}
 	ses->nmads = 0;
@@ -257,15 +257,14 @@ static void to_listeners(struct ur_server *s, const struct ur_cm_dgram *d)
 		deliver(s, ses, d);
 		return;
 	}
-	ur_list_for_each_safe(n, tmp, &s->sessions) {
-		ses = ur_container_of(n, struct ur_session, node);
-		if (ses->dead || !ses->binds.listening)
+	ur_list_each_safe(struct ur_session, each, &s->sessions, node) {
+		if (each->dead || !each->binds.listening)
 			continue;
 		if (!may_spread(s)) {
 			s->mgmt_unknown++;
 			return;
 		}
-		deliver(s, ses, d);
+		deliver(s, each, d);
 	}
 }
 

@@ -42,26 +42,20 @@ void ur_quota_init(struct ur_quota *q, uid_t uid, unsigned int percent)
 	ur_list_init(&q->users);
 }
 
-static struct ur_quota_user *user_of(struct ur_list *n)
-{
-	return ur_container_of(n, struct ur_quota_user, node);
-}
-
 void ur_quota_fini(struct ur_quota *q)
 {
-	ur_list_for_each_safe(n, tmp, &q->users) {
-		ur_list_del(n);
-		free(user_of(n));
+	ur_list_each_safe(struct ur_quota_user, u, &q->users, node) {
+		ur_list_del(&u->node);
+		free(u);
 	}
 }
 
 /* The users of one host are few. */
 static struct ur_quota_user *find(const struct ur_quota *q, uid_t uid)
 {
-	ur_list_for_each(n, &q->users) {
-		if (user_of(n)->uid == uid)
-			return user_of(n);
-	}
+	ur_list_each(struct ur_quota_user, u, &q->users, node)
+		if (u->uid == uid)
+			return u;
 	return NULL;
 }
 

@@ -36,11 +36,6 @@ struct record {
 	char comm[UR_IPC_COMM];
 };
 
-static struct record *record_of(struct ur_list *n)
-{
-	return ur_container_of(n, struct record, node);
-}
-
 static void drop(struct ur_server *s, struct record *x)
 {
 	s->nrecords--;
@@ -78,10 +73,9 @@ static void set_end(int fd, uint64_t ns)
 /* A process has come back after the end of its session. */
 static void forget(struct ur_server *s, uint64_t file, uid_t uid)
 {
-	ur_list_for_each_safe(n, tmp, &s->records) {
-		if (record_of(n)->file == file && record_of(n)->uid == uid)
-			drop(s, record_of(n));
-	}
+	ur_list_each_safe(struct record, r, &s->records, node)
+		if (r->file == file && r->uid == uid)
+			drop(s, r);
 }
 
 void ur_records_take(struct ur_server *s, struct ur_session *ses,
@@ -109,16 +103,13 @@ static void make_room(struct ur_server *s, uid_t uid)
 	struct record *oldest = NULL;
 	unsigned int n = 0;
 
-	ur_list_for_each(node, &s->records) {
-		if (record_of(node)->uid != uid)
-			continue;
-		if (n++ == 0)
-			oldest = record_of(node);
-	}
+	ur_list_each(struct record, r, &s->records, node)
+		if (r->uid == uid && n++ == 0)
+			oldest = r;
 	if (n >= PER_USER)
 		drop(s, oldest);
 	else if (s->nrecords >= MAX)
-		drop(s, record_of(s->records.next));
+		drop(s, ur_container_of(s->records.next, struct record, node));
 }
 
 static bool has_failed(int fd)
@@ -173,8 +164,7 @@ uint64_t ur_records_end_ns(const struct ur_server *s)
 {
 	uint64_t at = 0;
 
-	ur_list_for_each(n, &s->records) {
-		const struct record *x = record_of(n);
+	ur_list_each(const struct record, x, &s->records, node) {
 		uint64_t end = x->end_ns + KEEP_IDLE * s->idle_ns;
 
 		if (x->failed && end > at)
@@ -205,13 +195,10 @@ static const struct record *next_record(const struct ur_server *s,
 {
 	const struct record *found = NULL;
 
-	ur_list_for_each(n, &s->records) {
-		const struct record *x = record_of(n);
-
+	ur_list_each(const struct record, x, &s->records, node)
 		if (x->id > after && may_see(tool, x->uid) &&
 		    (!found || x->id < found->id))
 			found = x;
-	}
 	return found;
 }
 

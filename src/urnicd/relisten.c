@@ -107,13 +107,11 @@ static void release(struct ur_server *s, bool all)
 	struct ur_list list;
 
 	ur_list_init(&list);
-	ur_list_for_each_safe(n, tmp, &s->relisten.requests) {
-		struct held *h = ur_container_of(n, struct held, node);
-
+	ur_list_each_safe(struct held, h, &s->relisten.requests, node) {
 		if (!all && h->until_ns > s->now_ns)
 			continue;
-		ur_list_del(n);
-		ur_list_add_tail(&list, n);
+		ur_list_del(&h->node);
+		ur_list_add_tail(&list, &h->node);
 		s->relisten.held--;
 		ur_quota_give(&s->quota, h->uid, UR_QUOTA_HELD, 1);
 	}

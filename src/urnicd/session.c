@@ -63,11 +63,8 @@ void ur_session_close(struct ur_server *s, struct ur_session *ses,
 
 void ur_session_reap(struct ur_server *s)
 {
-	ur_list_for_each_safe(n, tmp, &s->dead) {
-		struct ur_session *ses =
-			ur_container_of(n, struct ur_session, node);
-
-		ur_list_del(n);
+	ur_list_each_safe(struct ur_session, ses, &s->dead, node) {
+		ur_list_del(&ses->node);
 		free(ses->claims);
 		free(ses);
 	}

@@ -13,18 +13,11 @@
 #include "client/ipc_io.h"
 #include "urnicd/server.h"
 
-static struct ur_session *session_of(struct ur_list *n)
-{
-	return ur_container_of(n, struct ur_session, node);
-}
-
 static void ask_all(struct ur_server *s)
 {
 	struct ur_ipc_msg m = { .type = UR_IPC_REPORT_GET };
 
-	ur_list_for_each_safe(n, tmp, &s->sessions) {
-		struct ur_session *ses = session_of(n);
-
+	ur_list_each_safe(struct ur_session, ses, &s->sessions, node) {
 		if (ses->role != UR_IPC_ROLE_CLIENT)
 			continue;
 		ur_ipc_close_fds(&ses->report_fd, 1);
@@ -131,9 +124,7 @@ void ur_show_next(struct ur_server *s, struct ur_session *tool,
 {
 	struct ur_ipc_msg end = { .type = UR_IPC_END, .seq = m->seq };
 
-	ur_list_for_each(n, &s->sessions) {
-		struct ur_session *ses = session_of(n);
-
+	ur_list_each(struct ur_session, ses, &s->sessions, node) {
 		if (ses->role != UR_IPC_ROLE_CLIENT || ses->id <= m->id)
 			continue;
 		send_process(s, tool, m->seq, ses);
@@ -144,10 +135,9 @@ void ur_show_next(struct ur_server *s, struct ur_session *tool,
 
 static bool all_answered(const struct ur_server *s)
 {
-	ur_list_for_each(n, &s->sessions) {
-		if (session_of(n)->asked)
+	ur_list_each(struct ur_session, ses, &s->sessions, node)
+		if (ses->asked)
 			return false;
-	}
 	return true;
 }
 
@@ -158,8 +148,7 @@ void ur_show_expire(struct ur_server *s)
 	if (s->now_ns < s->show_end_ns && !all_answered(s))
 		return;
 	s->show_running = false;
-	ur_list_for_each_safe(n, tmp, &s->sessions) {
-		if (session_of(n)->show_waiting)
-			send_summary(s, session_of(n));
-	}
+	ur_list_each_safe(struct ur_session, ses, &s->sessions, node)
+		if (ses->show_waiting)
+			send_summary(s, ses);
 }

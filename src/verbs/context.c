@@ -254,11 +254,9 @@ int ibv_close_device(struct ibv_context *context)
 	if (c->generation == urv_generation)
 		ur_dev_unlisten(c->dev, &c->listener);
 	pthread_mutex_lock(&context->mutex);
-	ur_list_for_each_safe(n, tmp, &c->qps) {
-		struct urv_qp *qp = ur_container_of(n, struct urv_qp, node);
-
+	ur_list_each_safe(struct urv_qp, qp, &c->qps, node) {
 		qp->gone = urv_qp_end(qp) == 0;
-		ur_list_del(n);
+		ur_list_del(&qp->node);
 	}
 	urv_dcts_end(c);
 	pthread_mutex_unlock(&context->mutex);

@@ -167,11 +167,9 @@ int urv_exp_destroy_dct(struct ibv_exp_dct *ibdct)
 
 void urv_dcts_end(struct urv_context *c)
 {
-	ur_list_for_each_safe(n, tmp, &c->dcts) {
-		struct urv_dct *dct = ur_container_of(n, struct urv_dct, node);
-
+	ur_list_each_safe(struct urv_dct, dct, &c->dcts, node) {
 		dct->gone = ur_adapter_qp_destroy(&dct->core) == 0;
-		ur_list_del(n);
+		ur_list_del(&dct->node);
 	}
 }
 

@@ -82,8 +82,8 @@ int urv_import_open(struct urv_file *f, const struct urv_file_mark *mark,
 void urv_import_close(struct urv_import_link *b)
 {
 	ur_import_close(b->link);
-	ur_list_for_each_safe(n, tmp, &b->pds)
-		free(ur_container_of(n, struct urv_pd, kept));
+	ur_list_each_safe(struct urv_pd, p, &b->pds, kept)
+		free(p);
 	free(b);
 }
 

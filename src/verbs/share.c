@@ -44,9 +44,8 @@ static void forked_child(void)
 	pthread_mutex_init(&import_lock, NULL);
 	pthread_mutex_init(&ender_lock, NULL);
 	pthread_cond_init(&ender_left, NULL);
-	ur_list_for_each(n, &files)
-		pthread_mutex_init(
-			&ur_container_of(n, struct urv_file, node)->lock, NULL);
+	ur_list_each(struct urv_file, f, &files, node)
+		pthread_mutex_init(&f->lock, NULL);
 }
 
 UR_FORK_CHILD(forked_child)

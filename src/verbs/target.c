@@ -56,9 +56,8 @@ static void event_all(struct ur_qp *core, enum ur_event_type type)
 
 	ur_lock(&t->lock);
 	event_handles(t, type);
-	ur_list_for_each(pos, &t->openers)
-		ur_xrc_tell(ur_container_of(pos, struct opener, node)->via,
-			    core->qpn, type);
+	ur_list_each(struct opener, o, &t->openers, node)
+		ur_xrc_tell(o->via, core->qpn, type);
 	ur_unlock(&t->lock);
 }
 
@@ -407,8 +406,8 @@ static void on_gone(uint32_t via)
 	}
 	urv_domain_each(leave_domain, &l);
 	urv_xrc_unlock();
-	ur_list_for_each_safe(pos, tmp, &l.ended)
-		target_end(ur_container_of(pos, struct urv_target, node));
+	ur_list_each_safe(struct urv_target, target, &l.ended, node)
+		target_end(target);
 }
 
 const struct ur_xrc_hooks urv_target_hooks = {

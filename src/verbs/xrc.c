@@ -42,8 +42,8 @@ struct ur_xrcd *urv_xrcd_core(const struct urv_xrcd *x)
 
 void urv_domain_each(void (*fn)(struct urv_domain *d, void *arg), void *arg)
 {
-	ur_list_for_each_safe(pos, tmp, &domains)
-		fn(ur_container_of(pos, struct urv_domain, node), arg);
+	ur_list_each_safe(struct urv_domain, d, &domains, node)
+		fn(d, arg);
 }
 
 struct urv_domain *urv_domain_shared(const struct ur_xrc_file *file)

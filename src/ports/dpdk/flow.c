@@ -276,8 +276,7 @@ bool ur_flows_del(struct ur_flows *f, uint32_t qpn, uint32_t mask)
 
 void ur_flows_fini(struct ur_flows *f)
 {
-	ur_list_for_each_safe(n, tmp, &f->rules) {
-		free_rule(f, ur_container_of(n, struct rule, node));
-	}
+	ur_list_each_safe(struct rule, r, &f->rules, node)
+		free_rule(f, r);
 	pthread_mutex_destroy(&f->lock);
 }
