@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* urnic devices: the adapter as a program would see it. */
-#include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/addr.h"
 #include "config/config.h"
 #include "core/dev.h"
+#include "json_put.h"
 #include "urnic.h"
 
 static const char usage[] = "usage: urnic devices [--json]\n"
@@ -61,15 +61,13 @@ static struct json_object *gid_json(const struct ur_dev *dev, unsigned int i,
 	char addr[UR_ADDR_TEXT];
 
 	ur_tool_addr(g->addr, addr);
-	json_object_object_add(o, "index", json_object_new_int((int)i));
-	json_object_object_add(o, "address", json_object_new_string(addr));
+	ur_put_int(o, "index", i);
+	ur_put_text(o, "address", addr);
 	if (dev->kind == UR_DEV_ROCE)
-		json_object_object_add(o, "type",
-				       json_object_new_string("RoCE v2"));
-	json_object_object_add(o, "interface",
-			       json_object_new_string(g->ifname));
-	json_object_object_add(o, "mtu", json_object_new_int64(g->mtu));
-	json_object_object_add(o, "up", json_object_new_boolean(g->up));
+		ur_put_text(o, "type", "RoCE v2");
+	ur_put_text(o, "interface", g->ifname);
+	ur_put_int(o, "mtu", g->mtu);
+	ur_put_bool(o, "up", g->up);
 	return o;
 }
 
@@ -81,15 +79,11 @@ static void add_port(struct json_object *o, struct ur_dev *dev,
 	struct ur_gid g;
 
 	ur_dev_port(dev, port_num, &p);
-	json_object_object_add(o, "state",
-			       json_object_new_string(p.active ? "ACTIVE"
-							       : "DOWN"));
-	json_object_object_add(
-		o, "mtu", json_object_new_int64(ur_mtu_bytes(p.active_mtu)));
+	ur_put_text(o, "state", p.active ? "ACTIVE" : "DOWN");
+	ur_put_int(o, "mtu", ur_mtu_bytes(p.active_mtu));
 	if (dev->kind == UR_DEV_ROCE)
-		json_object_object_add(o, "lid", json_object_new_int(p.lid));
-	json_object_object_add(o, "speed_mbps",
-			       json_object_new_int64((int64_t)p.speed_mbps));
+		ur_put_int(o, "lid", p.lid);
+	ur_put_int(o, "speed_mbps", p.speed_mbps);
 	for (unsigned int i = 0; i < UR_GID_TABLE_LEN; i++) {
 		ur_dev_gid(dev, port_num, i, &g);
 		if (!ur_addr_is_zero(g.addr))
@@ -107,16 +101,14 @@ static struct json_object *device_json(struct ur_dev *dev)
 	char guid[32];
 
 	snprintf(guid, sizeof(guid), "%016lx", (unsigned long)dev->node_guid);
-	json_object_object_add(o, "name", json_object_new_string(dev->name));
-	json_object_object_add(o, "transport",
-			       json_object_new_string(transport(dev)));
-	json_object_object_add(o, "node_guid", json_object_new_string(guid));
+	ur_put_text(o, "name", dev->name);
+	ur_put_text(o, "transport", transport(dev));
+	ur_put_text(o, "node_guid", guid);
 	add_port(o, dev, 1);
 	for (uint32_t port = 2; port <= dev->spec.nports; port++) {
 		struct json_object *p = json_object_new_object();
 
-		json_object_object_add(p, "port",
-				       json_object_new_int((int)port));
+		ur_put_int(p, "port", port);
 		add_port(p, dev, port);
 		if (!more)
 			more = json_object_new_array();
@@ -167,8 +159,7 @@ int ur_cmd_devices(int argc, char **argv)
 		ur_tool_error("cannot read the host's addresses: %s",
 			      strerror(-err));
 	else if (list)
-		puts(json_object_to_json_string_ext(list,
-						    JSON_C_TO_STRING_PRETTY));
+		ur_print_json(list);
 	json_object_put(list);
 	return err ? 1 : 0;
 }

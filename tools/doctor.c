@@ -3,12 +3,12 @@
 #include "doctor.h"
 
 #include <getopt.h>
-#include <json-c/json.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "json_put.h"
 #include "urnic.h"
 
 #define USAGE_STATUS 3 /* 0 to 2 are results */
@@ -66,9 +66,8 @@ void ur_doctor_add(struct ur_doctor *d, enum ur_doctor_state state,
 	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): as in urnic.c */
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	json_object_object_add(o, "check", json_object_new_string(check));
-	json_object_object_add(o, "state",
-			       json_object_new_string(states[state].json));
+	ur_put_text(o, "check", check);
+	ur_put_text(o, "state", states[state].json);
 	json_object_object_add(o, "text", printable(text));
 	json_object_object_add(o, "command",
 			       command ? printable(command) : NULL);
@@ -129,9 +128,8 @@ static void print_json(const struct ur_doctor *d, const char *host, int status)
 	struct json_object *doc = json_object_new_object();
 	struct json_object *all = json_object_new_array();
 
-	json_object_object_add(doc, "urnic",
-			       json_object_new_string(UR_VERSION));
-	json_object_object_add(doc, "status", json_object_new_int(status));
+	ur_put_text(doc, "urnic", UR_VERSION);
+	ur_put_int(doc, "status", status);
 	json_object_object_add(doc, "host", host ? printable(host) : NULL);
 	for (int s = 0; s < UR_DOCTOR_STATES; s++) {
 		size_t n = json_object_array_length(d->findings[s]);
@@ -144,7 +142,7 @@ static void print_json(const struct ur_doctor *d, const char *host, int status)
 	json_object_object_add(doc, "findings", all);
 	json_object_object_add(doc, "not_checked",
 			       json_object_get(d->not_checked));
-	puts(json_object_to_json_string_ext(doc, JSON_C_TO_STRING_PRETTY));
+	ur_print_json(doc);
 	json_object_put(doc);
 }
 

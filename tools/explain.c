@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* urnic explain: why a queue pair or connection failed, or does not go on. */
 #include <getopt.h>
-#include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/qp.h"
 #include "explain_file.h"
+#include "json_put.h"
 #include "urnic.h"
 
 #define SCHEMA 1
@@ -143,12 +143,7 @@ static void print_verdict(const struct ask *a, const struct ur_xp_process *p,
 static void add_text(struct json_object *o, const char *key, const char *s)
 {
 	if (*s)
-		json_object_object_add(o, key, json_object_new_string(s));
-}
-
-static void add_int(struct json_object *o, const char *key, uint64_t n)
-{
-	json_object_object_add(o, key, json_object_new_uint64(n));
+		ur_put_text(o, key, s);
 }
 
 static struct json_object *events_json(const struct ask *a,
@@ -165,10 +160,10 @@ static struct json_object *events_json(const struct ask *a,
 			continue;
 		ur_explain_event(&e, a->set.now_ns, text, sizeof(text));
 		o = json_object_new_object();
-		add_int(o, "number", e.number);
-		add_int(o, "first_ns", e.first_ns);
-		add_int(o, "last_ns", e.last_ns);
-		add_int(o, "count", e.count);
+		ur_put_int(o, "number", e.number);
+		ur_put_int(o, "first_ns", e.first_ns);
+		ur_put_int(o, "last_ns", e.last_ns);
+		ur_put_int(o, "count", e.count);
 		add_text(o, "text", text);
 		json_object_array_add(list, o);
 	}
@@ -181,22 +176,22 @@ static void add_verdict(const struct ask *a, const struct ur_xp_process *p,
 {
 	struct json_object *o = json_object_new_object();
 
-	add_int(o, "pid", p->pid);
+	ur_put_int(o, "pid", p->pid);
 	add_text(o, "comm", p->comm);
-	json_object_object_add(o, "runs", json_object_new_boolean(p->runs));
+	ur_put_bool(o, "runs", p->runs);
 	if (v->qpn)
-		add_int(o, "qpn", v->qpn);
+		ur_put_int(o, "qpn", v->qpn);
 	if (ring)
 		add_text(o, "type", ur_qp_type_name(ring->qp.type));
 	if (v->peer_qpn)
-		add_int(o, "peer_qpn", v->peer_qpn);
+		ur_put_int(o, "peer_qpn", v->peer_qpn);
 	if (v->peer_pid)
-		add_int(o, "peer_pid", v->peer_pid);
+		ur_put_int(o, "peer_pid", v->peer_pid);
 	add_text(o, "what", v->what);
 	if (v->cause) {
 		add_text(o, "cause", v->cause->name);
 		add_text(o, "where", where_name(v->where));
-		add_int(o, "at_ns", v->at_ns);
+		ur_put_int(o, "at_ns", v->at_ns);
 	}
 	add_text(o, "why", v->why);
 	add_text(o, "expected", v->expected);
@@ -311,12 +306,11 @@ static int report(struct ask *a)
 	struct json_object *doc = json_object_new_object();
 
 	a->list = json_object_new_array();
-	json_object_object_add(doc, "schema", json_object_new_int(SCHEMA));
+	ur_put_int(doc, "schema", SCHEMA);
 	json_object_object_add(doc, "verdicts", a->list);
 	explain_all(a);
 	if (a->json)
-		puts(json_object_to_json_string_ext(doc,
-						    JSON_C_TO_STRING_PRETTY));
+		ur_print_json(doc);
 	json_object_put(doc);
 	if (a->found)
 		return 0;

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <getopt.h>
-#include <json-c/json.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include "base/rng.h"
 #include "client/ipc_io.h"
 #include "fault/spec.h"
+#include "json_put.h"
 #include "show.h"
 #include "urnic.h"
 
@@ -242,11 +242,8 @@ static struct json_object *as_json(struct json_object *process,
 {
 	struct json_object *o = json_object_new_object();
 
-	json_object_object_add(
-		o, "pid", json_object_new_uint64(ur_show_int(process, "pid")));
-	json_object_object_add(
-		o, "comm",
-		json_object_new_string(ur_show_text_of(process, "comm")));
+	ur_put_int(o, "pid", ur_show_int(process, "pid"));
+	ur_put_text(o, "comm", ur_show_text_of(process, "comm"));
 	json_object_object_add(o, "faults", json_object_get(faults));
 	return o;
 }
@@ -268,11 +265,10 @@ static void show(const struct fault *f, struct json_object *doc)
 			print(p, faults);
 	}
 	root = json_object_new_object();
-	json_object_object_add(root, "schema", json_object_new_int(SCHEMA));
+	ur_put_int(root, "schema", SCHEMA);
 	json_object_object_add(root, "processes", list);
 	if (f->json)
-		puts(json_object_to_json_string_ext(root,
-						    JSON_C_TO_STRING_PRETTY));
+		ur_print_json(root);
 	json_object_put(root);
 }
 

@@ -9,13 +9,13 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <json-c/json.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "json_put.h"
 #include "show.h"
 #include "urnic.h"
 
@@ -291,20 +291,16 @@ static void print_json(const struct families *all)
 	struct json_object *doc = json_object_new_object();
 	struct json_object *list = json_object_new_array();
 
-	json_object_object_add(doc, "schema", json_object_new_int(SCHEMA));
+	ur_put_int(doc, "schema", SCHEMA);
 	for (size_t i = 0; i < all->n; i++) {
 		const struct family *f = &all->f[i];
 
 		for (size_t k = 0; k < f->n; k++) {
 			struct json_object *o = json_object_new_object();
 
-			json_object_object_add(o, "name",
-					       json_object_new_string(f->name));
-			json_object_object_add(o, "type",
-					       json_object_new_string(f->type));
-			json_object_object_add(
-				o, "labels",
-				json_object_new_string(f->sample[k].labels));
+			ur_put_text(o, "name", f->name);
+			ur_put_text(o, "type", f->type);
+			ur_put_text(o, "labels", f->sample[k].labels);
 			json_object_object_add(
 				o, "value",
 				json_object_new_double(f->sample[k].value));
@@ -312,7 +308,7 @@ static void print_json(const struct families *all)
 		}
 	}
 	json_object_object_add(doc, "samples", list);
-	puts(json_object_to_json_string_ext(doc, JSON_C_TO_STRING_PRETTY));
+	ur_print_json(doc);
 	json_object_put(doc);
 }
 

@@ -2,12 +2,12 @@
 #include "pcap_json.h"
 
 #include <arpa/inet.h>
-#include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/addr.h"
 #include "base/bytes.h"
+#include "json_put.h"
 #include "urnic.h"
 #include "wire/bth.h"
 
@@ -22,18 +22,8 @@ static struct json_object *begin(const char *type)
 {
 	struct json_object *o = json_object_new_object();
 
-	json_object_object_add(o, "type", json_object_new_string(type));
+	ur_put_text(o, "type", type);
 	return o;
-}
-
-static void put_int(struct json_object *o, const char *name, uint64_t value)
-{
-	json_object_object_add(o, name, json_object_new_int64((int64_t)value));
-}
-
-static void put_text(struct json_object *o, const char *name, const char *text)
-{
-	json_object_object_add(o, name, json_object_new_string(text));
 }
 
 /* Names have any bytes, which need not be UTF-8. */
@@ -43,7 +33,7 @@ static void put_name(struct json_object *o, const char *name, const char *bytes)
 
 	snprintf(text, sizeof(text), "%s", bytes);
 	ur_tool_printable(text);
-	put_text(o, name, text);
+	ur_put_text(o, name, text);
 }
 
 static void put_addr(struct json_object *o, const char *name,
@@ -54,7 +44,7 @@ static void put_addr(struct json_object *o, const char *name,
 
 	inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? addr + 12 : addr, text,
 		  sizeof(text));
-	put_text(o, name, text);
+	ur_put_text(o, name, text);
 }
 
 /* Takes the object. */
@@ -92,32 +82,32 @@ static void put_roce(struct json_object *o, const struct ur_frame *f,
 	size_t len;
 	struct ur_hdr h;
 
-	put_text(o, "protocol", "roce");
+	ur_put_text(o, "protocol", "roce");
 	if (f->rec->kind == UR_CAP_SHM)
-		put_int(o, "qp", f->rec->qpn);
+		ur_put_int(o, "qp", f->rec->qpn);
 	else if (!f->sent && f->dqpn != UINT32_MAX)
-		put_int(o, "qp", f->dqpn);
+		ur_put_int(o, "qp", f->dqpn);
 	if (f->dqpn != UINT32_MAX)
-		put_int(o, "dest_qp", f->dqpn);
+		ur_put_int(o, "dest_qp", f->dqpn);
 	at += UDP_LEN;
 	if (ur_hdr_decode(&h, f->data + at, f->len - at, &payload, &len)) {
-		put_int(o, "length", f->len - at);
+		ur_put_int(o, "length", f->len - at);
 		return;
 	}
-	put_text(o, "opcode", h.op->name);
-	put_int(o, "psn", h.bth.psn);
+	ur_put_text(o, "opcode", h.op->name);
+	ur_put_int(o, "psn", h.bth.psn);
 	if (h.op->headers & UR_HDR_AETH)
-		put_int(o, "syndrome", h.syndrome);
-	put_int(o, "length", len);
+		ur_put_int(o, "syndrome", h.syndrome);
+	ur_put_int(o, "length", len);
 }
 
 static void put_tcp(struct json_object *o, const struct ur_frame *f,
 		    uint32_t at)
 {
-	put_text(o, "protocol", "iwarp");
-	put_int(o, "qp", f->rec->qpn);
-	put_int(o, "seq", ur_be32_at(f->data + at + 4));
-	put_int(o, "length", f->len - at - TCP_LEN);
+	ur_put_text(o, "protocol", "iwarp");
+	ur_put_int(o, "qp", f->rec->qpn);
+	ur_put_int(o, "seq", ur_be32_at(f->data + at + 4));
+	ur_put_int(o, "length", f->len - at - TCP_LEN);
 }
 
 static void put_protocol(struct json_object *o, const struct ur_frame *f)
@@ -126,8 +116,8 @@ static void put_protocol(struct json_object *o, const struct ur_frame *f)
 	uint32_t at = ETH_LEN + (ur_addr_is_v4(r->dst) ? IPV4_LEN : IPV6_LEN);
 
 	if (r->kind == UR_CAP_FRAME) {
-		put_text(o, "protocol", "raw");
-		put_int(o, "length", f->len);
+		ur_put_text(o, "protocol", "raw");
+		ur_put_int(o, "length", f->len);
 		return;
 	}
 	put_ends(o, r);
@@ -142,9 +132,9 @@ size_t ur_pcap_json_start(char *to, size_t cap, const char *version,
 {
 	struct json_object *o = begin("start");
 
-	put_int(o, "schema", SCHEMA);
-	put_text(o, "version", version);
-	put_int(o, "realtime_ns", realtime_ns);
+	ur_put_int(o, "schema", SCHEMA);
+	ur_put_text(o, "version", version);
+	ur_put_int(o, "realtime_ns", realtime_ns);
 	return line(o, to, cap);
 }
 
@@ -153,13 +143,13 @@ size_t ur_pcap_json_packet(char *to, size_t cap, const struct ur_pcap_json *j)
 	struct json_object *o = begin("packet");
 
 	json_object_object_add(o, "t_ns", json_object_new_int64(j->t_ns));
-	put_int(o, "pid", j->pid);
+	ur_put_int(o, "pid", j->pid);
 	put_name(o, "comm", j->comm);
 	put_name(o, "device", j->device);
-	put_text(o, "direction", j->frame->sent ? "out" : "in");
+	ur_put_text(o, "direction", j->frame->sent ? "out" : "in");
 	put_protocol(o, j->frame);
 	if (j->frame->comment)
-		put_text(o, "comment", j->frame->comment);
+		ur_put_text(o, "comment", j->frame->comment);
 	return line(o, to, cap);
 }
 
@@ -168,9 +158,9 @@ size_t ur_pcap_json_end(char *to, size_t cap, uint64_t packets,
 {
 	struct json_object *o = begin("end");
 
-	put_int(o, "schema", SCHEMA);
-	put_int(o, "packets", packets);
-	put_int(o, "processes", processes);
-	put_int(o, "lost", lost);
+	ur_put_int(o, "schema", SCHEMA);
+	ur_put_int(o, "packets", packets);
+	ur_put_int(o, "processes", processes);
+	ur_put_int(o, "lost", lost);
 	return line(o, to, cap);
 }

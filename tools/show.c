@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* urnic show: what the processes that use the adapter are doing. */
 #include <errno.h>
-#include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 
 #include "ask.h"
 #include "client/ipc_io.h"
+#include "json_put.h"
 #include "show.h"
 #include "show_text.h"
 #include "urnic.h"
@@ -68,9 +68,9 @@ static void add_identity(struct json_object *o, const struct ur_ipc_msg *m)
 
 	gmtime_r(&t, &tm);
 	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	json_object_object_add(o, "pid", json_object_new_int64(m->pid));
-	json_object_object_add(o, "uid", json_object_new_int64(m->uid));
-	json_object_object_add(o, "since", json_object_new_string(text));
+	ur_put_int(o, "pid", m->pid);
+	ur_put_int(o, "uid", m->uid);
+	ur_put_text(o, "since", text);
 	json_object_object_add(o, "slots", slots_json(m));
 }
 
@@ -82,10 +82,9 @@ static struct json_object *process_json(const struct ur_ipc_msg *m, int fd)
 
 	memcpy(comm, m->comm, sizeof(comm));
 	ur_tool_printable(comm);
-	json_object_object_add(o, "comm", json_object_new_string(comm));
+	ur_put_text(o, "comm", comm);
 	add_identity(o, m);
-	json_object_object_add(o, "answers",
-			       json_object_new_boolean(m->answered));
+	ur_put_bool(o, "answers", m->answered);
 	if (report)
 		json_object_object_add(o, "report", report);
 	return o;
@@ -97,8 +96,7 @@ static struct json_object *daemon_json(const struct ur_ipc_msg *m, int fd)
 	struct json_object *ports = read_report(fd, json_type_array);
 
 	add_identity(o, m);
-	json_object_object_add(o, "management_dropped",
-			       json_object_new_int64((int64_t)m->dropped));
+	ur_put_int(o, "management_dropped", m->dropped);
 	if (ports)
 		json_object_object_add(o, "ports", ports);
 	return o;
@@ -164,7 +162,7 @@ int ur_show_collect(struct json_object **doc)
 	int err;
 
 	*doc = json_object_new_object();
-	json_object_object_add(*doc, "schema", json_object_new_int(SCHEMA));
+	ur_put_int(*doc, "schema", SCHEMA);
 	err = fill(*doc);
 	if (!err)
 		return 0;
@@ -248,8 +246,7 @@ int ur_cmd_show(int argc, char **argv)
 
 	err = ur_show_collect(&doc);
 	if (!err && json)
-		puts(json_object_to_json_string_ext(doc,
-						    JSON_C_TO_STRING_PRETTY));
+		ur_print_json(doc);
 	else if (!err)
 		ur_show_text(doc);
 	json_object_put(doc);

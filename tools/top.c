@@ -2,7 +2,6 @@
 /* urnic top: rates, latencies and paths of the processes that use the adapter. */
 #include <errno.h>
 #include <getopt.h>
-#include <json-c/json.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "json_put.h"
 #include "show.h"
 #include "top_rows.h"
 #include "urnic.h"
@@ -155,16 +155,6 @@ static void print_text(struct top *t, const struct ur_top_rows *rows)
 		puts(waiting);
 }
 
-static void add_int(struct json_object *o, const char *name, uint64_t v)
-{
-	json_object_object_add(o, name, json_object_new_uint64(v));
-}
-
-static void add_text(struct json_object *o, const char *name, const char *v)
-{
-	json_object_object_add(o, name, json_object_new_string(v));
-}
-
 static void add_rate(struct json_object *o, const char *name, double v)
 {
 	json_object_object_add(o, name, json_object_new_double(v));
@@ -174,31 +164,31 @@ static struct json_object *row_json(const struct ur_top_row *r)
 {
 	struct json_object *o = json_object_new_object();
 
-	add_int(o, "pid", r->pid);
-	add_text(o, "comm", r->comm);
-	add_text(o, "device", r->device);
-	add_int(o, "qps", r->qps);
+	ur_put_int(o, "pid", r->pid);
+	ur_put_text(o, "comm", r->comm);
+	ur_put_text(o, "device", r->device);
+	ur_put_int(o, "qps", r->qps);
 	if (r->qpn) {
-		add_int(o, "qpn", r->qpn);
-		add_text(o, "type", r->type);
-		add_text(o, "state", r->state);
+		ur_put_int(o, "qpn", r->qpn);
+		ur_put_text(o, "type", r->type);
+		ur_put_text(o, "state", r->state);
 	}
-	add_text(o, "peer", r->peer);
+	ur_put_text(o, "peer", r->peer);
 	add_rate(o, "tx_messages", r->tx_messages);
 	add_rate(o, "rx_messages", r->rx_messages);
 	add_rate(o, "tx_bytes", r->tx_bytes);
 	add_rate(o, "rx_bytes", r->rx_bytes);
-	add_int(o, "samples", r->samples);
-	add_int(o, "p50_ns", r->p50_ns);
-	add_int(o, "p90_ns", r->p90_ns);
-	add_int(o, "p99_ns", r->p99_ns);
-	add_int(o, "max_ns", r->max_ns);
-	add_int(o, "sq", r->sq);
-	add_int(o, "rq", r->rq);
+	ur_put_int(o, "samples", r->samples);
+	ur_put_int(o, "p50_ns", r->p50_ns);
+	ur_put_int(o, "p90_ns", r->p90_ns);
+	ur_put_int(o, "p99_ns", r->p99_ns);
+	ur_put_int(o, "max_ns", r->max_ns);
+	ur_put_int(o, "sq", r->sq);
+	ur_put_int(o, "rq", r->rq);
 	add_rate(o, "retransmitted", r->retransmitted);
 	add_rate(o, "rnr", r->rnr);
-	add_text(o, "path", r->path);
-	add_text(o, "why", r->why);
+	ur_put_text(o, "path", r->path);
+	ur_put_text(o, "why", r->why);
 	return o;
 }
 
@@ -209,9 +199,9 @@ static void print_json(const struct top *t, const struct ur_top_rows *rows,
 	struct json_object *o = json_object_new_object();
 	struct json_object *list = json_object_new_array();
 
-	json_object_object_add(o, "schema", json_object_new_int(SCHEMA));
+	ur_put_int(o, "schema", SCHEMA);
 	add_rate(o, "seconds", seconds);
-	add_text(o, "view", views[t->view]);
+	ur_put_text(o, "view", views[t->view]);
 	for (size_t i = 0; i < rows->n; i++)
 		json_object_array_add(list, row_json(&rows->row[i]));
 	json_object_object_add(o, "rows", list);
