@@ -3,6 +3,7 @@
 #include <getopt.h>
 #include <stdio.h>
 
+#include "base/addr.h"
 #include "config/config.h"
 #include "urnic.h"
 
@@ -19,7 +20,7 @@ static void print_port(const struct ur_port_spec *port)
 	if (*port->dev)
 		printf(" (%s)", port->dev);
 	for (uint32_t i = 0; i < port->naddrs; i++) {
-		ur_tool_addr(port->addrs[i].ip, addr);
+		ur_addr_text(port->addrs[i].ip, addr);
 		printf("%s%s/%u", i ? ", " : ": ", addr, port->addrs[i].prefix);
 	}
 	putchar('\n');
@@ -32,7 +33,7 @@ static void print_binding(const struct ur_dev_bind *b)
 	if (ur_dev_bind_is_bound(b))
 		printf("  on %s", b->netdev);
 	for (uint32_t i = 0; i < b->naddrs; i++) {
-		ur_tool_addr(b->addrs[i], addr);
+		ur_addr_text(b->addrs[i], addr);
 		printf("%s%s", i ? ", " : "  on ", addr);
 	}
 }

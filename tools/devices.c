@@ -40,7 +40,7 @@ static void print_port(struct ur_dev *dev, uint32_t port_num)
 		ur_dev_gid(dev, port_num, i, &g);
 		if (ur_addr_is_zero(g.addr))
 			continue;
-		ur_tool_addr(g.addr, addr);
+		ur_addr_text(g.addr, addr);
 		printf("  %s %-2u  %-39s %s mtu %u%s\n", entry_name(dev), i,
 		       addr, g.ifname, g.mtu, g.up ? "" : "  DOWN");
 	}
@@ -60,7 +60,7 @@ static struct json_object *gid_json(const struct ur_dev *dev, unsigned int i,
 	struct json_object *o = json_object_new_object();
 	char addr[UR_ADDR_TEXT];
 
-	ur_tool_addr(g->addr, addr);
+	ur_addr_text(g->addr, addr);
 	ur_put_int(o, "index", i);
 	ur_put_text(o, "address", addr);
 	if (dev->kind == UR_DEV_ROCE)

@@ -20,7 +20,6 @@
 #include "ask.h"
 #include "base/addr.h"
 #include "base/clock.h"
-#include "config/parse.h"
 #include "pcap_frame.h"
 #include "pcap_json.h"
 #include "pcap_source.h"
@@ -446,7 +445,7 @@ static bool option(struct pcap *p, int c, const char *text)
 		p->device = text;
 		return true;
 	case 'a':
-		p->has_peer = ur_parse_addr(text, p->peer);
+		p->has_peer = ur_addr_parse(p->peer, text);
 		return p->has_peer;
 	case 'q':
 		if (!ur_tool_number(text, 0, 0xffffff, &n))

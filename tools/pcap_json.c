@@ -39,11 +39,9 @@ static void put_name(struct json_object *o, const char *name, const char *bytes)
 static void put_addr(struct json_object *o, const char *name,
 		     const uint8_t addr[16])
 {
-	char text[INET6_ADDRSTRLEN];
-	bool v4 = ur_addr_is_v4(addr);
+	char text[UR_ADDR_TEXT];
 
-	inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? addr + 12 : addr, text,
-		  sizeof(text));
+	ur_addr_text(addr, text);
 	ur_put_text(o, name, text);
 }
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "urnic.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
-#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,17 +90,6 @@ bool ur_tool_number(const char *text, uint64_t least, uint64_t most,
 	*n = strtoull(text, &end, 0);
 	return *text >= '0' && *text <= '9' && !*end && !errno && *n >= least &&
 	       *n <= most;
-}
-
-void ur_tool_addr(const uint8_t gid[16], char text[UR_ADDR_TEXT])
-{
-	struct in6_addr a;
-
-	memcpy(&a, gid, sizeof(a));
-	if (IN6_IS_ADDR_V4MAPPED(&a))
-		inet_ntop(AF_INET, gid + 12, text, UR_ADDR_TEXT);
-	else
-		inet_ntop(AF_INET6, gid, text, UR_ADDR_TEXT);
 }
 
 const char *ur_tool_rate(uint64_t mbps)

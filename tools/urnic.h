@@ -52,10 +52,6 @@ bool ur_tool_json(int argc, char **argv, const char *usage);
 bool ur_tool_number(const char *text, uint64_t least, uint64_t most,
 		    uint64_t *n);
 
-/* An address as people write it: 192.0.2.1, fe80::1. */
-#define UR_ADDR_TEXT 48
-void ur_tool_addr(const uint8_t gid[16], char text[UR_ADDR_TEXT]);
-
 /* Link speed as the kernel writes it: "100 Gb/sec (4X EDR)". */
 const char *ur_tool_rate(uint64_t mbps);
 

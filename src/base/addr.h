@@ -57,4 +57,11 @@ static inline bool ur_addr_is_multicast(const uint8_t addr[16])
 				   : addr[0] == 0xff;
 }
 
+/* The text as people write it: 192.0.2.1, fe80::1. */
+#define UR_ADDR_TEXT 48
+void ur_addr_text(const uint8_t addr[16], char text[UR_ADDR_TEXT]);
+
+/* False: the text is not an address. */
+bool ur_addr_parse(uint8_t addr[16], const char *text);
+
 #endif

@@ -40,7 +40,7 @@ static bool take_address(struct ur_parse *p)
 				       UR_GID_TABLE_LEN);
 	if (!ur_json_string(&p->j, text, sizeof(text), what))
 		return false;
-	if (!ur_parse_addr(text, gid) || !ur_parse_is_unicast(gid))
+	if (!ur_addr_parse(gid, text) || !ur_parse_is_unicast(gid))
 		return ur_json_unexpected(&p->j, at, what);
 	memcpy(b->addrs[b->naddrs++], gid, sizeof(gid));
 	return true;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The text of urnic.json(5). Each key is a row of a table with its handler.
  * Parsing stops at the first error. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,17 +145,6 @@ static bool take_addresses(struct ur_parse *p)
 
 	return p->has_ports ? ur_parse_both_bound(p, at)
 			    : ur_parse_addresses(p);
-}
-
-bool ur_parse_addr(const char *text, uint8_t gid[16])
-{
-	struct in_addr v4;
-
-	if (inet_pton(AF_INET, text, &v4) == 1) {
-		ur_addr_from_v4(gid, &v4);
-		return true;
-	}
-	return inet_pton(AF_INET6, text, gid) == 1;
 }
 
 bool ur_parse_is_unicast(const uint8_t gid[16])

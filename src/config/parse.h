@@ -47,8 +47,6 @@ size_t ur_parse_key_mark(struct ur_parse *p);
 /* A name of letters, digits, "_" and "-": names become parts of paths. */
 bool ur_parse_name(struct ur_parse *p, char *buf, size_t cap);
 
-/* As a GID: IPv4 is mapped. False: not an address. */
-bool ur_parse_addr(const char *text, uint8_t gid[16]);
 bool ur_parse_is_unicast(const uint8_t gid[16]);
 
 /* Bindings (bind.c): values of the keys "interface" and "addresses" for

@@ -26,7 +26,7 @@ static bool addr_of(char *text, struct ur_port_addr *out)
 		if (slash[1 + strspn(slash + 1, "0123456789")])
 			return false;
 	}
-	if (!ur_parse_addr(text, out->ip) || !ur_parse_is_unicast(out->ip) ||
+	if (!ur_addr_parse(out->ip, text) || !ur_parse_is_unicast(out->ip) ||
 	    (slash && prefix == 0) ||
 	    prefix > (ur_addr_is_v4(out->ip) ? 32u : 128u))
 		return false;
@@ -110,7 +110,7 @@ static bool add_gateway(struct ur_parse *p)
 
 	if (!ur_json_string(&p->j, text, sizeof(text), what))
 		return false;
-	if (!ur_parse_addr(text, ip) || !ur_parse_is_unicast(ip))
+	if (!ur_addr_parse(ip, text) || !ur_parse_is_unicast(ip))
 		return ur_json_unexpected(&p->j, at, what);
 	out = ur_addr_is_v4(ip) ? s->gateway4 : s->gateway6;
 	if (!ur_addr_is_zero(out))

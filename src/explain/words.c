@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The texts of a verdict. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
+#include "base/addr.h"
 #include "explain/internal.h"
 
 #define ULL(x) ((unsigned long long)(x))
@@ -49,14 +49,10 @@ static void stalled(struct ur_text *t, const struct ur_xp *x)
 static void addr_text(struct ur_text *t, const struct ur_record_event *e)
 {
 	uint8_t gid[16];
-	char text[INET6_ADDRSTRLEN] = "?";
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+	char text[UR_ADDR_TEXT];
 
 	memcpy(gid, &e->arg[3], sizeof(gid));
-	if (!memcmp(gid, mapped, sizeof(mapped)))
-		inet_ntop(AF_INET, gid + 12, text, sizeof(text));
-	else
-		inet_ntop(AF_INET6, gid, text, sizeof(text));
+	ur_addr_text(gid, text);
 	ur_text(t, "%s port %llu", text, ULL(e->arg[5]));
 }
 

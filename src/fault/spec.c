@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fault/spec.h"
 
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -9,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/addr.h"
 #include "wire/bth.h"
 
 #define TOKEN	  48u
@@ -248,11 +248,7 @@ static bool nth(struct in *in, struct ur_fault_rule *r)
 static bool peer(struct in *in, struct ur_fault_rule *r, const char *t)
 {
 	r->has_peer = true;
-	if (inet_pton(AF_INET6, t, r->peer) == 1)
-		return true;
-	memset(r->peer, 0, 10);
-	memset(r->peer + 10, 0xff, 2);
-	if (inet_pton(AF_INET, t, r->peer + 12) == 1)
+	if (ur_addr_parse(r->peer, t))
 		return true;
 	return wrong(in, "peer=%s: an address of IPv4 or IPv6 is needed", t);
 }

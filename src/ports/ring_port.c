@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/addr.h"
 #include "ports/ring_end.h"
 
 #define BURST	   64u
@@ -75,19 +76,13 @@ static bool read_ends(const uint8_t *packet, uint32_t len,
 	if (len >= IP4_LEN && packet[0] >> 4 == 4 && packet[9] == PROTO_TCP &&
 	    !((packet[6] & 0x3f) | packet[7])) {
 		at = (packet[0] & 15u) * 4;
-		memset(e->peer + 10, 0xff, 2);
-		memcpy(e->peer + 12, packet + 12, 4);
-		memset(e->local + 10, 0xff, 2);
-		memcpy(e->local + 12, packet + 16, 4);
-	} else if (len >= IP6_LEN && packet[0] >> 4 == 6 &&
-		   packet[6] == PROTO_TCP) {
-		memcpy(e->peer, packet + 8, 16);
-		memcpy(e->local, packet + 24, 16);
-	} else {
+	} else if (len < IP6_LEN || packet[0] >> 4 != 6 ||
+		   packet[6] != PROTO_TCP) {
 		return false;
 	}
 	if (len < at + PORTS_LEN)
 		return false;
+	ur_addr_of_packet(packet, e->peer, e->local);
 	memcpy(e->peer_port, packet + at, 2);
 	memcpy(e->local_port, packet + at + 2, 2);
 	return true;

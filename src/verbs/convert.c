@@ -65,33 +65,32 @@ void urv_cap_to_ibv(struct ibv_qp_cap *out, const struct ur_qp_cap *in)
 	};
 }
 
+/* The attributes of a QP that have the same names here and there. */
+#define SAME_QP_ATTRS(in)                                                      \
+	.path_mtu = (in)->path_mtu, .qkey = (in)->qkey,                        \
+	.rq_psn = (in)->rq_psn, .sq_psn = (in)->sq_psn,                        \
+	.pkey_index = (in)->pkey_index,                                        \
+	.alt_pkey_index = (in)->alt_pkey_index,                                \
+	.max_rd_atomic = (in)->max_rd_atomic,                                  \
+	.max_dest_rd_atomic = (in)->max_dest_rd_atomic,                        \
+	.min_rnr_timer = (in)->min_rnr_timer, .port_num = (in)->port_num,      \
+	.timeout = (in)->timeout, .retry_cnt = (in)->retry_cnt,                \
+	.rnr_retry = (in)->rnr_retry, .alt_port_num = (in)->alt_port_num,      \
+	.alt_timeout = (in)->alt_timeout
+
 /* Scalars are copied whatever the mask: the adapter uses those in the mask.
  * Only fields that older callers' structures lack are guarded. */
 void urv_qp_attr_from_ibv(struct ur_qp_attr *out, const struct ibv_qp_attr *in,
 			  uint32_t mask)
 {
 	*out = (struct ur_qp_attr){
+		SAME_QP_ATTRS(in),
 		.state = (enum ur_qp_state)in->qp_state,
 		.cur_state = (enum ur_qp_state)in->cur_qp_state,
-		.path_mtu = in->path_mtu,
 		.path_mig_state = (enum ur_mig_state)in->path_mig_state,
-		.qkey = in->qkey,
-		.rq_psn = in->rq_psn,
-		.sq_psn = in->sq_psn,
 		.dest_qpn = in->dest_qp_num,
 		.access = in->qp_access_flags,
-		.pkey_index = in->pkey_index,
-		.alt_pkey_index = in->alt_pkey_index,
 		.en_sqd_async_notify = in->en_sqd_async_notify != 0,
-		.max_rd_atomic = in->max_rd_atomic,
-		.max_dest_rd_atomic = in->max_dest_rd_atomic,
-		.min_rnr_timer = in->min_rnr_timer,
-		.port_num = in->port_num,
-		.timeout = in->timeout,
-		.retry_cnt = in->retry_cnt,
-		.rnr_retry = in->rnr_retry,
-		.alt_port_num = in->alt_port_num,
-		.alt_timeout = in->alt_timeout,
 	};
 	urv_cap_from_ibv(&out->cap, &in->cap);
 	if (mask & IBV_QP_AV)
@@ -105,28 +104,14 @@ void urv_qp_attr_from_ibv(struct ur_qp_attr *out, const struct ibv_qp_attr *in,
 void urv_qp_attr_to_ibv(struct ibv_qp_attr *out, const struct ur_qp_attr *in)
 {
 	*out = (struct ibv_qp_attr){
+		SAME_QP_ATTRS(in),
 		.qp_state = (enum ibv_qp_state)in->state,
 		.cur_qp_state = (enum ibv_qp_state)in->cur_state,
-		.path_mtu = in->path_mtu,
 		.path_mig_state = (enum ibv_mig_state)in->path_mig_state,
-		.qkey = in->qkey,
-		.rq_psn = in->rq_psn,
-		.sq_psn = in->sq_psn,
 		.dest_qp_num = in->dest_qpn,
 		.qp_access_flags = in->access,
-		.pkey_index = in->pkey_index,
-		.alt_pkey_index = in->alt_pkey_index,
 		.en_sqd_async_notify = in->en_sqd_async_notify,
 		.sq_draining = in->sq_draining,
-		.max_rd_atomic = in->max_rd_atomic,
-		.max_dest_rd_atomic = in->max_dest_rd_atomic,
-		.min_rnr_timer = in->min_rnr_timer,
-		.port_num = in->port_num,
-		.timeout = in->timeout,
-		.retry_cnt = in->retry_cnt,
-		.rnr_retry = in->rnr_retry,
-		.alt_port_num = in->alt_port_num,
-		.alt_timeout = in->alt_timeout,
 		.rate_limit = in->rate_limit,
 	};
 	urv_cap_to_ibv(&out->cap, &in->cap);
