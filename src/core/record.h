@@ -65,7 +65,17 @@ enum ur_record_type {
 			  * opcode, state, requests in the queue, its size */
 	UR_REC_CM, /* of the process. code: enum ur_record_cm; side: reason of the REJ; arg: QPN,
 			  * status of the event (errno), peer's address (2), port */
+	UR_REC_TERMINATED, /* iWARP, from the peer. code: error code; side: layer
+			  * << 4 | type (RFC 5040, 4.8); arg: the segment that
+			  * it is about: enum ur_record_segment, STag, offset or
+			  * MSN */
 	UR_REC_TYPES,
+};
+
+enum ur_record_segment {
+	UR_REC_SEG_UNKNOWN,
+	UR_REC_SEG_TAGGED,
+	UR_REC_SEG_UNTAGGED, /* STag: the queue number */
 };
 
 /* arg of UR_REC_KEY */

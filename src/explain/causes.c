@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "explain/internal.h"
+#include "wire/rdmap.h"
 
 #define REMOTE UR_REC_REMOTE
 #define SEND   UR_REC_SEND
@@ -57,6 +58,24 @@
 		name, UR_REC_CM, code, reason, UR_C_NONE, where, why, change   \
 	}
 
+/* What the peer says in a TERMINATE. */
+#define TERM(name, layer, etype, code, where, why, change)                     \
+	{                                                                      \
+		"terminate-" name, UR_REC_TERMINATED, code,                    \
+			UR_TERM_##layer << 4 | (etype), UR_C_NONE, where, why, \
+			change                                                 \
+	}
+#define CHECK_KEY                                                                   \
+	"compare the key that is used with ibv_mr.rkey at the peer (byte order, a " \
+	"key of another run), and deregister there only after the last request"
+#define CHECK_RANGE                                                               \
+	"check the address that the peer has sent, and offset and length of the " \
+	"request"
+#define CHECK_PD                                                                 \
+	"register the memory at the peer in the protection domain of its queue " \
+	"pair, and bind a window on the queue pair that uses it"
+#define NOT_UNDERSTOOD                                                         \
+	"one of the two adapters violates the protocol: capture with urnic pcap"
 #define SEND_AGAIN                                                             \
 	"send the peer the key and address of the region that is registered now"
 
@@ -304,6 +323,122 @@ const struct ur_cause ur_causes[] = {
 	  "the message is longer than the receive that was posted for it",
 	  "post receives of the longest message" },
 
+	TERM("rdmap-local", RDMAP, UR_TERM_LOCAL, ANY, PEER,
+	     "the peer could not go on (RDMAP: local catastrophic error)",
+	     "look at the lkeys of the receives and the messages of the adapter "
+	     "there"),
+	TERM("rdmap-stag", RDMAP, UR_TERM_PROTECTION, UR_TERM_INVALID_STAG,
+	     BOTH,
+	     "the peer has no region with the key of a READ or atomic (RDMAP: "
+	     "invalid STag)",
+	     CHECK_KEY),
+	TERM("rdmap-range", RDMAP, UR_TERM_PROTECTION, UR_TERM_BOUNDS, BOTH,
+	     "a READ or atomic is outside of the peer's region (RDMAP: base or "
+	     "bounds violation)",
+	     CHECK_RANGE),
+	TERM("rdmap-rights", RDMAP, UR_TERM_PROTECTION, UR_TERM_ACCESS, PEER,
+	     "the peer's region does not allow the operation (RDMAP: access "
+	     "rights violation)",
+	     "register it there with IBV_ACCESS_REMOTE_READ or "
+	     "IBV_ACCESS_REMOTE_ATOMIC, and IBV_ACCESS_REMOTE_WRITE for the "
+	     "sink of a READ"),
+	TERM("rdmap-other-pd", RDMAP, UR_TERM_PROTECTION,
+	     UR_TERM_NOT_ASSOCIATED, PEER,
+	     "the peer's region does not belong to this connection (RDMAP: STag "
+	     "not associated with the stream)",
+	     CHECK_PD),
+	TERM("rdmap-wrap", RDMAP, UR_TERM_PROTECTION, UR_TERM_TO_WRAP, BOTH,
+	     "the range of a READ goes beyond the last address (RDMAP: TO "
+	     "wrap)",
+	     CHECK_RANGE),
+	TERM("rdmap-protection", RDMAP, UR_TERM_PROTECTION, ANY, BOTH,
+	     "the peer refused key, range or rights of a request (RDMAP: remote "
+	     "protection error)",
+	     CHECK_KEY),
+	TERM("rdmap-version", RDMAP, UR_TERM_OPERATION, UR_TERM_RDMAP_VERSION,
+	     BOTH, "the peer does not know this version of RDMAP",
+	     NOT_UNDERSTOOD),
+	TERM("rdmap-opcode", RDMAP, UR_TERM_OPERATION, UR_TERM_OPCODE, BOTH,
+	     "the peer does not execute the operation (RDMAP: unexpected "
+	     "opcode)",
+	     "use operations that its adapter has: atomics and immediate data "
+	     "(RFC 7306) are not in each"),
+	TERM("rdmap-invalidate", RDMAP, UR_TERM_OPERATION,
+	     UR_TERM_CANNOT_INVALIDATE, BOTH,
+	     "a SEND with invalidate named a key that the peer does not "
+	     "invalidate (RDMAP: STag cannot be invalidated)",
+	     "name a region or window of the peer that belongs to this "
+	     "connection"),
+	TERM("rdmap-operation", RDMAP, UR_TERM_OPERATION, ANY, PEER,
+	     "the peer failed while it executed a request (RDMAP: remote "
+	     "operation error)",
+	     "look at the messages of the adapter there"),
+	TERM("ddp-local", DDP, UR_TERM_LOCAL, ANY, PEER,
+	     "the peer could not place the data (DDP: local catastrophic error)",
+	     "look at the lkeys of the receives and the messages of the adapter "
+	     "there"),
+	TERM("ddp-stag", DDP, UR_TERM_DDP_TAGGED, UR_TERM_T_INVALID_STAG, BOTH,
+	     "the peer has no region with the key of a WRITE (DDP: invalid STag)",
+	     CHECK_KEY),
+	TERM("ddp-range", DDP, UR_TERM_DDP_TAGGED, UR_TERM_T_BOUNDS, BOTH,
+	     "a WRITE is outside of the peer's region (DDP: base or bounds "
+	     "violation)",
+	     CHECK_RANGE),
+	TERM("ddp-other-pd", DDP, UR_TERM_DDP_TAGGED, UR_TERM_T_NOT_ASSOCIATED,
+	     PEER,
+	     "the peer's region does not belong to this connection (DDP: STag "
+	     "not associated with the stream)",
+	     CHECK_PD),
+	TERM("ddp-wrap", DDP, UR_TERM_DDP_TAGGED, UR_TERM_T_TO_WRAP, BOTH,
+	     "the range of a WRITE goes beyond the last address (DDP: TO wrap)",
+	     CHECK_RANGE),
+	TERM("ddp-tagged", DDP, UR_TERM_DDP_TAGGED, ANY, BOTH,
+	     "the peer could not place tagged data (DDP: tagged buffer error)",
+	     NOT_UNDERSTOOD),
+	TERM("no-receive", DDP, UR_TERM_DDP_UNTAGGED, UR_TERM_U_NO_BUFFER, PEER,
+	     "a SEND came while the peer had no receive posted, or a READ beyond "
+	     "those that it agreed to (DDP: no buffer available)",
+	     "post receives there before this side sends: iWARP does not wait "
+	     "for them; max_rd_atomic must not be more than its "
+	     "max_dest_rd_atomic"),
+	TERM("too-long", DDP, UR_TERM_DDP_UNTAGGED, UR_TERM_U_TOO_LONG, BOTH,
+	     "a SEND was longer than the receive that the peer had posted for it "
+	     "(DDP: message too long for the buffer)",
+	     "post receives of the longest message there, or send no more"),
+	TERM("ddp-untagged", DDP, UR_TERM_DDP_UNTAGGED, ANY, BOTH,
+	     "a message does not continue the stream for the peer (DDP: "
+	     "untagged buffer error: queue, MSN, offset or version)",
+	     NOT_UNDERSTOOD),
+	TERM("connection-lost", MPA, UR_TERM_MPA_ERROR, UR_TERM_MPA_CLOSED, NET,
+	     "the TCP connection was lost for the peer (MPA: closed)",
+	     "look at the network, and at the end of the program here"),
+	TERM("crc", MPA, UR_TERM_MPA_ERROR, UR_TERM_MPA_CRC, BOTH,
+	     "an FPDU came to the peer with a wrong CRC (MPA)",
+	     "look for the defect in either host and adapter, and in anything "
+	     "that changes packets on their way"),
+	TERM("marker", MPA, UR_TERM_MPA_ERROR, UR_TERM_MPA_MARKER, BOTH,
+	     "the peer did not find the next FPDU in the stream (MPA: marker "
+	     "and length do not fit)",
+	     NOT_UNDERSTOOD),
+	TERM("mpa-frame", MPA, UR_TERM_MPA_ERROR, UR_TERM_MPA_FRAME, BOTH,
+	     "the peer did not understand the request or reply of MPA",
+	     NOT_UNDERSTOOD),
+	TERM("ird", MPA, UR_TERM_MPA_ERROR, UR_TERM_MPA_IRD, BOTH,
+	     "the peer does not get as many READs as it needs (MPA: "
+	     "insufficient IRD resources)",
+	     "raise responder_resources of this side's rdma_conn_param, or "
+	     "lower initiator_depth there"),
+	TERM("rtr", MPA, UR_TERM_MPA_ERROR, UR_TERM_MPA_RTR, BOTH,
+	     "the sides do not agree on the first message of a connection (MPA: "
+	     "no matching RTR option)",
+	     "let both adapters use MPA v1, or an RTR message that both have"),
+	TERM("mpa", MPA, UR_TERM_MPA_ERROR, ANY, PEER,
+	     "the peer's MPA or TCP failed",
+	     "look at the messages of the adapter there"),
+	{ "terminate", UR_REC_TERMINATED, ANY, ANY, UR_C_NONE, PEER,
+	  "the peer ended the connection with a TERMINATE that no standard has",
+	  "look up its numbers in the documents of the peer's adapter" },
+
 	{ "cq-overrun", UR_REC_EVENT, UR_EVENT_CQ_ERR, ANY, UR_C_NONE, HERE,
 	  "a completion queue was full, and a completion is lost",
 	  "create it with room for all that may complete, or poll more often" },
@@ -409,8 +544,53 @@ const struct ur_cause ur_causes[] = {
 	CM("stale-connection", UR_REC_CM_REJECTED, 10, PEER,
 	   "the peer still has a connection with this queue pair's number",
 	   "connect again"),
+	CM("rejected-no-qp", UR_REC_CM_REJECTED, 1, PEER,
+	   "the peer has no queue pair left for the connection",
+	   "destroy queue pairs there, or raise the limit"),
+	CM("rejected-no-resources", UR_REC_CM_REJECTED, 3, PEER,
+	   "the peer has no resources left for the connection",
+	   "free memory or connections there; is the backlog of rdma_listen() "
+	   "too small?"),
+	CM("rejected-timeout", UR_REC_CM_REJECTED, 4, PEER,
+	   "the peer waited too long for the next message of the connection",
+	   "is a process stopped, or are packets lost? Call rdma_accept() or "
+	   "rdma_establish() soon"),
+	CM("rejected-unsupported", UR_REC_CM_REJECTED, 5, PEER,
+	   "the peer does not support the request",
+	   "compare the type of the queue pair and the port space of both sides"),
+	CM("rejected-comm-id", UR_REC_CM_REJECTED, 6, PEER,
+	   "the peer does not know the connection any more",
+	   "has its process ended, or its id been destroyed? Connect again"),
+	CM("rejected-service-type", UR_REC_CM_REJECTED, 9, BOTH,
+	   "the peer's listener is for another type of queue pair",
+	   "give both sides the same port space (qp_type)"),
+	CM("rejected-gid", UR_REC_CM_REJECTED, 12, BOTH,
+	   "the peer does not accept the GID of the path",
+	   "connect to an address that its device has in the GID table, with "
+	   "the version of RoCE that it has there"),
+	CM("rejected-traffic-class", UR_REC_CM_REJECTED, 15, PEER,
+	   "the peer does not accept the traffic class", "set another tos"),
+	CM("rejected-hop-limit", UR_REC_CM_REJECTED, 16, PEER,
+	   "the peer does not accept the hop limit",
+	   "connect from the same subnet, or allow routed RoCE there"),
+	CM("rejected-mtu", UR_REC_CM_REJECTED, 26, BOTH,
+	   "the path MTU is larger than the peer's",
+	   "give the interfaces of both sides the same MTU"),
+	CM("rejected-reads", UR_REC_CM_REJECTED, 27, BOTH,
+	   "the peer does not answer as many READs at a time as asked",
+	   "lower initiator_depth of rdma_conn_param"),
+	CM("rejected-rnr-retry", UR_REC_CM_REJECTED, 29, BOTH,
+	   "the peer does not accept the RNR retry count",
+	   "set another rnr_retry_count in rdma_conn_param"),
+	CM("rejected-duplicate-id", UR_REC_CM_REJECTED, 30, BOTH,
+	   "the peer has another connection with this communication ID",
+	   "connect again"),
+	CM("rejected-vendor-option", UR_REC_CM_REJECTED, 35, BOTH,
+	   "the peer does not support an option of this adapter",
+	   "connect without it"),
 	CM("rejected", UR_REC_CM_REJECTED, ANY, PEER,
-	   "the other side rejected the connection", "look up the reason"),
+	   "the other side rejected the connection, with a reason that is rare",
+	   "look up its number in the InfiniBand specification, 12.6.7.2"),
 	CM("unreachable", UR_REC_CM_UNREACHABLE, ANY, NET,
 	   "the other side did not answer the request for a connection",
 	   "is the address right, does UDP port 4791 pass, does an adapter run "

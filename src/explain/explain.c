@@ -63,6 +63,8 @@ static bool is_fault(const struct ur_record_event *e)
 	case UR_REC_WC:
 	case UR_REC_RECV_WC:
 		return !is_flush(e);
+	case UR_REC_TERMINATED:
+		return true;
 	case UR_REC_EVENT:
 		return e->code == UR_EVENT_QP_FATAL ||
 		       e->code == UR_EVENT_CQ_ERR;
@@ -369,7 +371,8 @@ static bool by_fault(struct ur_xp *x)
 		    c->arg[UR_RECORD_FROM] == e->arg[UR_RECORD_FROM])
 			x->seen = *c;
 	}
-	if (e->type == UR_REC_WC && is_remote(e->code))
+	if ((e->type == UR_REC_WC && is_remote(e->code)) ||
+	    e->type == UR_REC_TERMINATED)
 		ask_peer(x);
 	return true;
 }

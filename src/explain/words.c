@@ -5,6 +5,8 @@
 
 #include "base/addr.h"
 #include "explain/internal.h"
+#include "wire/bth.h"
+#include "wire/ddp.h"
 
 #define ULL(x) ((unsigned long long)(x))
 
@@ -75,6 +77,10 @@ static void what(const struct ur_xp *x, struct ur_text *t)
 		else
 			ur_text(t, "a request of the peer was refused, and the "
 				   "queue pair went to ERR");
+		break;
+	case UR_REC_TERMINATED:
+		ur_text(t, "the peer ended the connection with a TERMINATE, and "
+			   "the queue pair went to ERR");
 		break;
 	case UR_REC_NAK_RCVD:
 	case UR_REC_TIMEOUT:
@@ -299,6 +305,54 @@ static void rnr_words(const struct ur_xp *x, struct ur_text *expected,
 			x->peer.qp.min_rnr_timer);
 }
 
+static void terminate_words(const struct ur_record_event *e,
+			    struct ur_text *found)
+{
+	ur_text(found, "TERMINATE of layer %u, type %u, code 0x%02x",
+		e->side >> 4, e->side & 0xfu, e->code);
+	if (e->arg[0] == UR_REC_SEG_TAGGED)
+		ur_text(found, ", about key 0x%08x, offset 0x%llx",
+			(uint32_t)e->arg[1], ULL(e->arg[2]));
+	else if (e->arg[0] == UR_REC_SEG_UNTAGGED)
+		ur_text(found, ", about %s %u",
+			e->arg[1] == UR_QN_READ ? "READ or atomic" : "message",
+			(uint32_t)e->arg[2]);
+}
+
+/* The last NAK that this side got (IBTA 9.7.5.2.8). */
+static void nak_words(const struct ur_xp *x, struct ur_text *found)
+{
+	static const char *const names[] = {
+		[UR_NAK_PSN_SEQ] = "PSN sequence error",
+		[UR_NAK_INV_REQ] = "invalid request",
+		[UR_NAK_REM_ACCESS] = "remote access error",
+		[UR_NAK_REM_OP] = "remote operational error",
+		[UR_NAK_INV_RD] = "invalid RD request",
+	};
+
+	for (uint32_t i = x->own.n; i-- > 0;) {
+		const struct ur_record_event *e = &x->own.event[i];
+		uint8_t value = UR_AETH_VALUE(e->code);
+
+		if (e->type != UR_REC_NAK_RCVD ||
+		    UR_AETH_CLASS(e->code) != UR_AETH_NAK)
+			continue;
+		ur_text(found, "NAK of the peer: %s (syndrome 0x%02x), PSN %u",
+			value < sizeof(names) / sizeof(names[0]) ? names[value]
+								 : "reserved",
+			e->code, (uint32_t)e->arg[0]);
+		return;
+	}
+}
+
+static bool is_of_nak(const struct ur_record_event *e)
+{
+	return e->type == UR_REC_WC && (e->code == UR_WC_REM_ACCESS_ERR ||
+					e->code == UR_WC_REM_INV_REQ_ERR ||
+					e->code == UR_WC_REM_OP_ERR ||
+					e->code == UR_WC_BAD_RESP_ERR);
+}
+
 static void facts(const struct ur_xp *x, struct ur_text *expected,
 		  struct ur_text *found, struct ur_text *before)
 {
@@ -310,6 +364,10 @@ static void facts(const struct ur_xp *x, struct ur_text *expected,
 		refused_words(x, expected, found);
 	else if (e->type == UR_REC_DROP)
 		drop_words(x, expected, found);
+	else if (e->type == UR_REC_TERMINATED)
+		terminate_words(e, found);
+	else if (is_of_nak(e))
+		nak_words(x, found);
 	else if (e->type == UR_REC_NAK_RCVD ||
 		 (e->type == UR_REC_WC && e->code == UR_WC_RNR_RETRY_EXC_ERR))
 		rnr_words(x, expected, found);
@@ -357,6 +415,7 @@ void ur_explain_event(const struct ur_record_event *e, uint64_t now_ns,
 		[UR_REC_MODIFY] = "modify refused",
 		[UR_REC_POST] = "post refused",
 		[UR_REC_CM] = "connection",
+		[UR_REC_TERMINATED] = "TERMINATE received",
 	};
 	struct ur_text t = { text, size };
 
@@ -377,6 +436,9 @@ void ur_explain_event(const struct ur_record_event *e, uint64_t now_ns,
 	else if (e->type == UR_REC_NAK_SENT || e->type == UR_REC_NAK_RCVD)
 		ur_text(&t, ", syndrome 0x%02x, PSN %llu", e->code,
 			ULL(e->arg[0]));
+	else if (e->type == UR_REC_TERMINATED)
+		ur_text(&t, ", layer %u, type %u, code 0x%02x", e->side >> 4,
+			e->side & 0xfu, e->code);
 	else
 		ur_text(&t, " %u", e->code);
 	if (e->count > 1) {

@@ -94,6 +94,22 @@ static bool find(struct ur_iwqp *q, const struct ur_terminate *t, uint32_t *at)
 	return false;
 }
 
+/* For the flight recorder, which has nothing else of a peer that is no urnic. */
+static void record(struct ur_iwqp *q, const struct ur_terminate *t)
+{
+	struct ur_record e = { .type = UR_REC_TERMINATED,
+			       .code = t->code,
+			       .side = (uint8_t)(t->layer << 4 | t->etype) };
+	struct ur_ddp_hdr h;
+
+	if (t->ddp && ur_ddp_decode(&h, t->ddp, t->ddp_len)) {
+		e.arg[0] = h.tagged ? UR_REC_SEG_TAGGED : UR_REC_SEG_UNTAGGED;
+		e.arg[1] = h.tagged ? h.stag : h.qn;
+		e.arg[2] = h.tagged ? h.to : h.msn;
+	}
+	ur_record_add(q->qp, &e);
+}
+
 void ur_iw_terminated(struct ur_iwqp *q, const struct ur_iw_in *in)
 {
 	struct ur_terminate t;
@@ -106,9 +122,12 @@ void ur_iw_terminated(struct ur_iwqp *q, const struct ur_iw_in *in)
 					   .etype = UR_TERM_LOCAL };
 	ur_debug("qp %06x: terminated: layer %u type %u code %u", q->qp->qpn,
 		 t.layer, t.etype, t.code);
+	record(q, &t);
 	found = find(q, &t, &at);
 	if (found)
 		ur_iw_request_fail(q, at, status_of(&t));
+	else
+		ur_record_failed(q->qp);
 	/* Without a completion the event is the only notice. */
 	ur_iwqp_fail(q, found ? -1 : UR_EVENT_QP_FATAL);
 }

@@ -12,6 +12,8 @@
 
 #include "base/crc.h"
 #include "base/timer.h"
+#include "core/record.h"
+#include "explain/explain.h"
 #include "wire/mpa.h"
 #include "world.h"
 
@@ -64,6 +66,65 @@ static void terminate_of_siw_is_understood(void **state)
 	side_recv(&w->p, &w->p.a, &w->p.b.out);
 	side_cqe(&w->p.a, 1, UR_WC_REM_ACCESS_ERR);
 	world_teardown(w);
+}
+
+static uint64_t at_once(void)
+{
+	return 1;
+}
+
+static uint32_t thread_id(void)
+{
+	return 1;
+}
+
+/* The cause that `urnic explain` gives for a TERMINATE of a peer that is no urnic. */
+static void explained(const uint8_t term[6], bool with_segment,
+		      const char *cause, const char *found)
+{
+	struct ur_record_file *file = calloc(1, sizeof(*file));
+	struct ur_recorder *rec = calloc(1, sizeof(*rec));
+	struct ur_ddp_hdr h = hdr_untagged(UR_RDMAP_TERMINATE, 1, 0);
+	struct ur_ddp_hdr t = hdr_tagged(UR_RDMAP_WRITE, 0xabcd00, 0x7000);
+	uint8_t buf[6 + UR_DDP_HDR_MAX];
+	struct world *w = world_setup();
+	struct ur_verdict v;
+
+	assert_true(file && rec);
+	rec->now = at_once;
+	rec->thread = thread_id;
+	ur_recorder_start(rec, file, 7, "life", 0);
+	ur_record_open(&w->p.a.qp);
+	memcpy(buf, term, 6);
+	ur_ddp_encode(&t, buf + 6);
+	fpdu_put(&w->p.b.out, &h, buf,
+		 with_segment ? 6 + UR_DDP_TAGGED_LEN : 4);
+	side_recv(&w->p, &w->p.a, &w->p.b.out);
+	ur_explain_own(file, &file->ring[0], 1000, &v);
+	assert_non_null(v.cause);
+	assert_string_equal(v.cause->name, cause);
+	assert_string_equal(v.found, found);
+	side_event(&w->p.a, UR_EVENT_QP_FATAL);
+	world_teardown(w);
+	ur_recorder = NULL;
+	free(rec);
+	free(file);
+}
+
+/* RFC 5040, figure 10: layer and type, code, what follows. */
+static void terminates_are_explained(void **state)
+{
+	static const uint8_t bounds[] = { 0x11, 0x01, 0xc0, 0x00, 0x00, 0x40 };
+	static const uint8_t no_buffer[6] = { 0x12, 0x02 };
+	static const uint8_t ird[6] = { 0x20, 0x06 };
+
+	explained(bounds, true, "terminate-ddp-range",
+		  "TERMINATE of layer 1, type 1, code 0x01, about key "
+		  "0x00abcd00, offset 0x7000");
+	explained(no_buffer, false, "terminate-no-receive",
+		  "TERMINATE of layer 1, type 2, code 0x02");
+	explained(ird, false, "terminate-ird",
+		  "TERMINATE of layer 2, type 0, code 0x06");
 }
 
 static void peer_closes(void **state)
@@ -627,6 +688,7 @@ int main(void)
 		cmocka_unit_test(terminate_identifies_the_read),
 		cmocka_unit_test(terminate_after_completion),
 		cmocka_unit_test(terminate_of_siw_is_understood),
+		cmocka_unit_test(terminates_are_explained),
 		cmocka_unit_test(peer_closes),
 		cmocka_unit_test(connection_breaks),
 		cmocka_unit_test(disconnect_is_orderly),

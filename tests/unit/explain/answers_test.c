@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a peer that is no urnic says, in words. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "records.h"
+
+/* A peer that is no urnic says all that there is. */
+static void a_terminate_is_told_in_words(void **state)
+{
+	const struct ur_record e = { UR_REC_TERMINATED,
+				     0x01,
+				     0x11,
+				     { UR_REC_SEG_TAGGED, KEY, 0x7000 } };
+	const struct ur_record read = { UR_REC_TERMINATED,
+					0x02,
+					0x12,
+					{ UR_REC_SEG_UNTAGGED, 1, 5 } };
+	const struct ur_record wc = { UR_REC_WC,
+				      UR_WC_REM_ACCESS_ERR,
+				      0,
+				      { 7, UR_WR_RDMA_WRITE, 64, 107, 0x7000,
+					KEY } };
+	struct ur_verdict v;
+
+	fresh();
+	put(file[0]->ring[0].event, 0, &e);
+	gives("terminate-ddp-range");
+	(void)ur_explain_qp(&set, 0, &file[0]->ring[0], &v);
+	assert_non_null(strstr(v.what, "with a TERMINATE"));
+	assert_string_equal(v.found, "TERMINATE of layer 1, type 1, code 0x01, "
+				     "about key 0x1a2b3c00, offset 0x7000");
+	/* The completion that it has caused. */
+	put(file[0]->ring[0].event, 1, &wc);
+	(void)ur_explain_qp(&set, 0, &file[0]->ring[0], &v);
+	assert_string_equal(v.cause->name, "terminate-ddp-range");
+	assert_non_null(strstr(v.what, "wr_id 0x7"));
+	fresh();
+	put(file[0]->ring[0].event, 0, &read);
+	(void)ur_explain_qp(&set, 0, &file[0]->ring[0], &v);
+	assert_non_null(strstr(v.found, "about READ or atomic 5"));
+}
+
+/* A urnic knows more than its TERMINATE says. */
+static void the_peer_is_asked_about_a_terminate(void **state)
+{
+	const struct ur_record e = { UR_REC_TERMINATED, 0x01, 0x11 };
+	const struct ur_record key = { UR_REC_KEY, ENOENT, 0,
+				       AT(0x1000, W, 0, 0, 0) };
+
+	fresh();
+	put(file[0]->ring[0].event, 2, &e);
+	put(file[1]->ring[0].event, 0, &key);
+	gives("rkey-unknown");
+}
+
+static void a_nak_is_told_in_words(void **state)
+{
+	const struct ur_record nak = { UR_REC_NAK_RCVD, 0x63, 0, { 107 } };
+	const struct ur_record wc = { UR_REC_WC, UR_WC_REM_OP_ERR };
+	struct ur_verdict v;
+
+	fresh();
+	put(file[0]->ring[0].event, 0, &nak);
+	put(file[0]->ring[0].event, 1, &wc);
+	(void)ur_explain_qp(&set, 0, &file[0]->ring[0], &v);
+	assert_string_equal(v.cause->name, "remote-operation");
+	assert_string_equal(v.found,
+			    "NAK of the peer: remote operational error "
+			    "(syndrome 0x63), PSN 107");
+	file[0]->ring[0].event[0].code = 0x7f;
+	(void)ur_explain_qp(&set, 0, &file[0]->ring[0], &v);
+	assert_non_null(strstr(v.found, "reserved (syndrome 0x7f)"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_terminate_is_told_in_words),
+		cmocka_unit_test(the_peer_is_asked_about_a_terminate),
+		cmocka_unit_test(a_nak_is_told_in_words),
+	};
+
+	return cmocka_run_group_tests(tests, records_setup, records_teardown);
+}
