@@ -40,6 +40,8 @@ struct ur_trace_source {
 	uint64_t lost;
 	bool has_item; /* the oldest record */
 	struct ur_trace_item item;
+	uint64_t brief_ns; /* of the last brief record */
+	struct ur_trace_brief known[UR_TRACE_PLACES]; /* the last of each */
 	bool entered; /* a call that may block: */
 	struct ur_trace_item enter;
 	bool named;

@@ -152,7 +152,7 @@ void ur_trace_accept(struct ur_trace_sources *s)
 /* --- the spool --- */
 
 #define SPOOL_AT    (UR_TRACE_UNITS / 8) /* units in the ring */
-#define BLOCK_UNITS 1024u
+#define BLOCK_UNITS 4096u
 
 /* A file without a name, with the units of positions before the tail. */
 struct ur_trace_spool {
@@ -260,15 +260,19 @@ static void close_spool(struct ur_trace_source *x)
 	x->spool = NULL;
 }
 
-/* The unit at a position before the head; NULL: the file is damaged. */
-static const uint8_t *unit_at(struct ur_trace_source *x, uint64_t at)
+/* Units from a position before the head on, and how many are there in a row; NULL:
+ * the file is damaged. */
+static const uint8_t *units_at(struct ur_trace_source *x, uint64_t at,
+			       uint64_t *in_row)
 {
 	struct ur_trace_spool *p = x->spool;
 	uint64_t n = x->tail - at;
 	ssize_t got;
 
-	if (at >= x->tail)
+	if (at >= x->tail) {
+		*in_row = UR_TRACE_UNITS - (at & MASK);
 		return in_ring(x, at);
+	}
 	if (at < p->from || at >= p->to) {
 		got = pread(p->fd, p->block,
 			    (n < BLOCK_UNITS ? n : BLOCK_UNITS) * UR_TRACE_UNIT,
@@ -278,6 +282,7 @@ static const uint8_t *unit_at(struct ur_trace_source *x, uint64_t at)
 		p->from = at;
 		p->to = at + (uint64_t)got / UR_TRACE_UNIT;
 	}
+	*in_row = p->to - at;
 	return p->block + (at - p->from) * UR_TRACE_UNIT;
 }
 
@@ -293,26 +298,37 @@ static void drop(struct ur_trace_source *x)
 	close_spool(x);
 }
 
-/* A copy of n units; the writer may change them at any time. */
+/* A copy of units `first` to n; the writer may change them at any time. */
 static bool copy(struct ur_trace_source *x, uint32_t first, uint32_t n)
 {
 	uint8_t *to = (uint8_t *)&x->item;
 
-	for (uint32_t i = first; i < n; i++) {
-		const uint8_t *from = unit_at(x, x->at + i);
+	while (first < n) {
+		uint64_t in_row;
+		const uint8_t *from = units_at(x, x->at + first, &in_row);
+		uint32_t k = n - first;
 
 		if (!from)
 			return false;
-		memcpy(to + (size_t)i * UR_TRACE_UNIT, from, UR_TRACE_UNIT);
+		if (k > in_row)
+			k = (uint32_t)in_row;
+		memcpy(to + (size_t)first * UR_TRACE_UNIT, from,
+		       (size_t)k * UR_TRACE_UNIT);
+		first += k;
 	}
 	return true;
+}
+
+static bool is_call(const struct ur_trace_brief *b)
+{
+	return (b->kind & UR_TRACE_BRIEF_CALL) == UR_TRACE_BRIEF_CALL;
 }
 
 static void expand_call(struct ur_trace_rec *r, const struct ur_trace_brief *b)
 {
 	bool polls = b->call == UR_TRACE_CALL_ibv_poll_cq;
 
-	*r = (struct ur_trace_rec){ .ns = b->ns, .units = b->units };
+	*r = (struct ur_trace_rec){ .ns = b->ns };
 	if (b->kind & UR_TRACE_BRIEF_DONE) {
 		r->kind = UR_TRACE_EMPTY;
 		r->call = UR_TRACE_CALL_ibv_poll_cq;
@@ -332,30 +348,80 @@ static void expand_call(struct ur_trace_rec *r, const struct ur_trace_brief *b)
 	r->bytes = b->bytes;
 }
 
-static void expand(struct ur_trace_rec *r)
+static void expand(struct ur_trace_rec *r, const struct ur_trace_brief *b)
+{
+	uint8_t units = r->units;
+
+	if (is_call(b))
+		expand_call(r, b);
+	else
+		*r = (struct ur_trace_rec){
+			.ns = b->ns,
+			.kind = b->kind & UR_TRACE_BRIEF_DONE ? UR_TRACE_DONE
+							      : UR_TRACE_POST,
+			.context = b->qp & UINT8_MAX,
+			.wr_qpn = b->qp >> 8,
+			.wr_id = b->wr_id,
+			.wr_bytes = b->bytes,
+			.seq = b->seq,
+			.opcode = b->opcode,
+			.flags = b->kind & UR_TRACE_BRIEF_FLAGS,
+			.queue = b->kind >> UR_TRACE_BRIEF_QUEUE & 3,
+			.status = b->status,
+		};
+	r->units = units;
+}
+
+_Static_assert(UINT8_MAX *UR_TRACE_UNIT <= sizeof(struct ur_trace_item),
+	       "`units` of any value");
+
+/* As the last record of a place. */
+static void apply(struct ur_trace_source *x)
+{
+	struct {
+		struct ur_trace_again a;
+		uint64_t wr_id;
+	} is;
+	struct ur_trace_brief *b;
+
+	memcpy(&is, &x->item, sizeof(is));
+	b = &x->known[is.a.kind % UR_TRACE_PLACES];
+	b->ns = x->brief_ns + is.a.ns;
+	b->seq = (is_call(b) ? 0 : b->seq) + is.a.more;
+	if (is.a.units == 2)
+		b->wr_id = is.wr_id;
+	x->brief_ns = b->ns;
+	expand(&x->item.rec, b);
+}
+
+static void learn(struct ur_trace_source *x)
 {
 	struct ur_trace_brief b;
 
-	memcpy(&b, r, sizeof(b));
-	if ((b.kind & UR_TRACE_BRIEF_CALL) == UR_TRACE_BRIEF_CALL) {
-		expand_call(r, &b);
-		return;
+	memcpy(&b, &x->item, sizeof(b));
+	x->known[ur_trace_place(
+		ur_trace_key(b.kind, b.opcode, b.status, b.qp))] = b;
+	x->brief_ns = b.ns;
+	expand(&x->item.rec, &b);
+}
+
+/* The copied record, if it is brief, as a whole one; false: it is not valid. */
+static bool unpack(struct ur_trace_source *x, uint32_t units)
+{
+	uint8_t kind = x->item.rec.kind;
+
+	if (kind & UR_TRACE_BRIEF) {
+		if (units != UR_TRACE_BRIEF_UNITS)
+			return false;
+		learn(x);
+	} else if (kind & UR_TRACE_AGAIN) {
+		if (units > 2)
+			return false;
+		apply(x);
+	} else if (units < UR_TRACE_REC) {
+		return false;
 	}
-	*r = (struct ur_trace_rec){
-		.ns = b.ns,
-		.kind = b.kind & UR_TRACE_BRIEF_DONE ? UR_TRACE_DONE
-						     : UR_TRACE_POST,
-		.units = b.units,
-		.context = b.qp & UINT8_MAX,
-		.wr_qpn = b.qp >> 8,
-		.wr_id = b.wr_id,
-		.wr_bytes = b.bytes,
-		.seq = b.seq,
-		.opcode = b.opcode,
-		.flags = b.kind & UR_TRACE_BRIEF_FLAGS,
-		.queue = b.kind >> UR_TRACE_BRIEF_QUEUE & 3,
-		.status = b.status,
-	};
+	return true;
 }
 
 /* A copy of the oldest record; the writer's memory is not trusted. */
@@ -368,13 +434,8 @@ static bool peek(struct ur_trace_source *x)
 		return false;
 	if (head - x->tail <= UR_TRACE_UNITS && copy(x, 0, 1))
 		units = x->item.rec.units;
-	if (units == 1 && x->item.rec.kind & UR_TRACE_BRIEF) {
-		expand(&x->item.rec);
-		return true;
-	}
-	if (units >= UR_TRACE_REC && units <= head - x->at &&
-	    (size_t)units * UR_TRACE_UNIT <= sizeof(x->item) &&
-	    copy(x, 1, units))
+	if (units && units <= head - x->at && copy(x, 1, units) &&
+	    unpack(x, units))
 		return true;
 	ur_tool_error("process %u: its trace is damaged", x->proc->pid);
 	drop(x);

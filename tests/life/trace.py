@@ -234,7 +234,7 @@ def waits_for_room(pid):
 def complete(env):
     """More requests than a ring holds.  The tool is stopped before the first of them,
     until the program waits for it: none is missing."""
-    n = 280000
+    n = 1100000
     arg = ['ib_send_bw', '-d', 'urnic0', '-s', '64', '-n', n, '-F', '-p', env.port()]
     with tempfile.TemporaryDirectory() as d:
         path = os.path.join(d, 'trace')

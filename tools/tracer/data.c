@@ -69,7 +69,6 @@ void tr_data(struct tr_thread *t, enum ur_trace_call call, uint64_t from_ns,
 {
 	uint64_t dur_ns = to_ns - from_ns;
 	bool polls = call == UR_TRACE_CALL_ibv_poll_cq;
-	struct ur_trace_brief *b;
 
 	if (__builtin_expect(
 		    dur_ns > UINT32_MAX ||
@@ -79,19 +78,11 @@ void tr_data(struct tr_thread *t, enum ur_trace_call call, uint64_t from_ns,
 		put_data(t, call, to_ns, dur_ns, result, about);
 		return;
 	}
-	b = tr_begin_brief(t);
-	if (!b)
-		return;
-	b->ns = to_ns;
-	b->kind = UR_TRACE_BRIEF | UR_TRACE_BRIEF_CALL;
-	b->units = 1;
-	b->opcode = polls ? (uint8_t)result : about->opcode;
-	b->call = (uint8_t)call;
-	b->qp = about->wr_qpn << 8 | about->count;
-	b->wr_id = about->wr_id;
-	b->dur_ns = (uint32_t)dur_ns;
-	b->bytes = about->wr_bytes;
-	tr_end_brief(t);
+	tr_put_brief(t,
+		     ur_trace_key(UR_TRACE_BRIEF | UR_TRACE_BRIEF_CALL,
+				  polls ? (uint32_t)result : about->opcode,
+				  call, about->wr_qpn << 8 | about->count),
+		     to_ns, about->wr_id, about->wr_bytes, (uint32_t)dur_ns);
 }
 
 /* The clock is read for the first of them only. */
@@ -109,21 +100,6 @@ void tr_empty(struct tr_thread *t, const struct ibv_cq *cq)
 	}
 }
 
-static void put_empty(struct tr_thread *t, uint64_t end_ns)
-{
-	struct ur_trace_brief *b = tr_begin_brief(t);
-
-	if (!b)
-		return;
-	b->ns = end_ns;
-	b->kind = UR_TRACE_BRIEF | UR_TRACE_BRIEF_CALL | UR_TRACE_BRIEF_DONE;
-	b->units = 1;
-	b->wr_id = t->empty.addr;
-	b->dur_ns = (uint32_t)(end_ns - t->empty.wr_id);
-	b->bytes = t->empty.count;
-	tr_end_brief(t);
-}
-
 void tr_empty_end(struct tr_thread *t, uint64_t end_ns)
 {
 	if (!t->empty.count)
@@ -135,7 +111,12 @@ void tr_empty_end(struct tr_thread *t, uint64_t end_ns)
 		t->empty.ns = end_ns;
 		tr_put(t, &t->empty, true);
 	} else {
-		put_empty(t, end_ns);
+		tr_put_brief(t,
+			     ur_trace_key(UR_TRACE_BRIEF | UR_TRACE_BRIEF_CALL |
+						  UR_TRACE_BRIEF_DONE,
+					  0, 0, 0),
+			     end_ns, t->empty.addr, t->empty.count,
+			     (uint32_t)(end_ns - t->empty.wr_id));
 	}
 	t->empty.count = 0;
 }

@@ -318,66 +318,129 @@ static uint8_t *unit(const struct tr_thread *t, uint64_t at)
 	return t->units + (at & MASK) * UR_TRACE_UNIT;
 }
 
+static void put_units(const struct tr_thread *t, uint64_t at, const void *from,
+		      uint32_t units)
+{
+	size_t size = (size_t)units * UR_TRACE_UNIT;
+	size_t left = (UR_TRACE_UNITS - (at & MASK)) * UR_TRACE_UNIT;
+	size_t n = size < left ? size : left;
+
+	memcpy(unit(t, at), from, n);
+	memcpy(t->units, (const uint8_t *)from + n, size - n);
+}
+
+static void publish(const struct tr_thread *t, uint64_t head)
+{
+	atomic_store_explicit(&t->ring->head, head, memory_order_release);
+}
+
 void tr_put(struct tr_thread *t, const struct ur_trace_rec *rec, bool data)
 {
-	const uint8_t *from = (const uint8_t *)rec;
 	uint64_t at;
 
 	if (!enter(t))
 		return;
 	at = t->ring ? claim(t, rec->units, data) : UINT64_MAX;
 	if (at != UINT64_MAX) {
-		for (uint32_t i = 0; i < rec->units; i++)
-			memcpy(unit(t, at + i),
-			       from + (size_t)i * UR_TRACE_UNIT, UR_TRACE_UNIT);
-		atomic_store_explicit(&t->ring->head, at + rec->units,
-				      memory_order_release);
+		put_units(t, at, rec, rec->units);
+		publish(t, at + rec->units);
 	}
 	leave(t);
 }
 
-struct ur_trace_brief *tr_begin_brief(struct tr_thread *t)
+/* false: there is no room. */
+static bool put_again(struct tr_thread *t, uint32_t place, uint64_t passed_ns,
+		      uint64_t wr_id, uint32_t more)
 {
-	uint64_t at;
+	struct ur_trace_known *k = &t->ring->known[place];
+	uint32_t units = wr_id == k->wr_id ? 1 : 2;
+	uint64_t at = claim(t, units, true);
+
+	if (at == UINT64_MAX)
+		return false;
+	*(struct ur_trace_again *)(void *)unit(t, at) = (struct ur_trace_again){
+		.kind = (uint8_t)(UR_TRACE_AGAIN | place),
+		.units = (uint8_t)units,
+		.more = (uint16_t)more,
+		.ns = (uint32_t)passed_ns
+	};
+	if (units == 2)
+		*(uint64_t *)(void *)unit(t, at + 1) = k->wr_id = wr_id;
+	publish(t, at + units);
+	return true;
+}
+
+static bool put_first(struct tr_thread *t, uint64_t key, uint64_t ns,
+		      uint64_t wr_id, uint32_t bytes, uint32_t more)
+{
+	uint64_t at = claim(t, UR_TRACE_BRIEF_UNITS, true);
+	struct ur_trace_brief copy, *b = &copy;
+
+	if (at == UINT64_MAX)
+		return false;
+	if ((at & MASK) <= UR_TRACE_UNITS - UR_TRACE_BRIEF_UNITS)
+		b = (struct ur_trace_brief *)(void *)unit(t, at);
+	*b = (struct ur_trace_brief){
+		.kind = (uint8_t)(key >> 16),
+		.units = UR_TRACE_BRIEF_UNITS,
+		.opcode = (uint8_t)(key >> 8),
+		.status = (uint8_t)key,
+		.qp = (uint32_t)(key >> 32),
+		.ns = ns,
+		.wr_id = wr_id,
+		.seq = more,
+		.bytes = bytes,
+	};
+
+	if (b == &copy)
+		put_units(t, at, b, UR_TRACE_BRIEF_UNITS);
+	publish(t, at + UR_TRACE_BRIEF_UNITS);
+	return true;
+}
+
+static bool is_call(uint64_t key)
+{
+	return (key >> 16 & UR_TRACE_BRIEF_CALL) == UR_TRACE_BRIEF_CALL;
+}
+
+void tr_put_brief(struct tr_thread *t, uint64_t key, uint64_t ns,
+		  uint64_t wr_id, uint32_t bytes, uint32_t more)
+{
+	uint32_t place = ur_trace_place(key);
+	struct ur_trace_head *h;
+	struct ur_trace_known *k;
+	bool done;
 
 	if (!enter(t))
-		return NULL;
-	at = t->ring ? claim(t, 1, true) : UINT64_MAX;
-	if (at != UINT64_MAX)
-		return (struct ur_trace_brief *)unit(t, at);
+		return;
+	h = t->ring;
+	if (!h)
+		goto leave;
+	k = &h->known[place];
+	if (key == k->key && bytes == k->bytes && more - k->seq <= UINT16_MAX &&
+	    ns - h->brief_ns <= UINT32_MAX) {
+		done = put_again(t, place, ns - h->brief_ns, wr_id,
+				 more - k->seq);
+	} else {
+		done = put_first(t, key, ns, wr_id, bytes, more);
+		if (done)
+			*k = (struct ur_trace_known){ .key = key,
+						      .wr_id = wr_id,
+						      .bytes = bytes };
+	}
+	if (done) {
+		h->brief_ns = ns;
+		k->seq = is_call(key) ? 0 : more;
+	}
+leave:
 	leave(t);
-	return NULL;
-}
-
-void tr_end_brief(struct tr_thread *t)
-{
-	atomic_store_explicit(
-		&t->ring->head,
-		atomic_load_explicit(&t->ring->head, memory_order_relaxed) + 1,
-		memory_order_release);
-	leave(t);
-}
-
-static void put_brief(struct ur_trace_brief *b, const struct ur_trace_rec *r)
-{
-	b->ns = r->ns;
-	b->kind =
-		(uint8_t)(UR_TRACE_BRIEF |
-			  (r->kind == UR_TRACE_DONE ? UR_TRACE_BRIEF_DONE : 0) |
-			  (uint32_t)r->queue << UR_TRACE_BRIEF_QUEUE |
-			  r->flags);
-	b->units = 1;
-	b->opcode = r->opcode;
-	b->status = r->status;
-	b->qp = r->wr_qpn << 8 | r->context;
-	b->wr_id = r->wr_id;
-	b->seq = r->seq;
-	b->bytes = r->wr_bytes;
 }
 
 void tr_put_wr(struct tr_thread *t, struct ur_trace_rec *r)
 {
-	struct ur_trace_brief *b;
+	uint32_t kind = UR_TRACE_BRIEF |
+			(r->kind == UR_TRACE_DONE ? UR_TRACE_BRIEF_DONE : 0) |
+			(uint32_t)r->queue << UR_TRACE_BRIEF_QUEUE | r->flags;
 
 	if (__builtin_expect(r->addr || r->vendor || r->context > UINT8_MAX ||
 				     r->wr_qpn >> 24,
@@ -386,11 +449,10 @@ void tr_put_wr(struct tr_thread *t, struct ur_trace_rec *r)
 		tr_put(t, r, true);
 		return;
 	}
-	b = tr_begin_brief(t);
-	if (!b)
-		return;
-	put_brief(b, r);
-	tr_end_brief(t);
+	tr_put_brief(t,
+		     ur_trace_key(kind, r->opcode, r->status,
+				  r->wr_qpn << 8 | r->context),
+		     r->ns, r->wr_id, r->wr_bytes, r->seq);
 }
 
 /* --- the real functions --- */

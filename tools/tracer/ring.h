@@ -9,6 +9,11 @@
  *
  * Positions count units of UR_TRACE_UNIT bytes and only grow.  Units that do not
  * fit before the end of the ring are continued at its beginning.
+ *
+ * Most records are as an earlier one but for the time, so they say only that and
+ * which: struct ur_trace_again.  They are read millions of times a second by a tool
+ * that shares the processor with the program, and whether it keeps up depends on
+ * their size.
  */
 #ifndef UR_TRACER_RING_H
 #define UR_TRACER_RING_H
@@ -17,15 +22,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UR_TRACE_MAGIC 0x75725431u /* "urT1" */
-#define UR_TRACE_UNIT  32u
-#define UR_TRACE_UNITS (1u << 18) /* a power of two: 8 MiB */
+#define UR_TRACE_MAGIC 0x75725432u /* "urT2" */
+#define UR_TRACE_UNIT  8u
+#define UR_TRACE_UNITS (1u << 20) /* a power of two: 8 MiB */
 #define UR_TRACE_HEAD  4096u
 #define UR_TRACE_FILE  (UR_TRACE_HEAD + UR_TRACE_UNITS * UR_TRACE_UNIT)
 /* Units that only calls outside the data path may use. */
-#define UR_TRACE_SPARE 8192u
-/* The most bytes of a call's arguments. */
-#define UR_TRACE_TEXT  2000u
+#define UR_TRACE_SPARE 32768u
+/* The most bytes of a call's arguments: as 255 units have room for. */
+#define UR_TRACE_TEXT  1976u
 
 /* $URNIC_TRACE: "CLASSES:SAMPLE:PATH", numbers in decimal. */
 
@@ -59,7 +64,9 @@ enum ur_trace_kind {
 	UR_TRACE_CANCEL, /* the last `count` of that queue were not */
 	UR_TRACE_DONE,	 /* a completion was polled */
 	UR_TRACE_QP,	 /* a queue pair, and how it is connected */
-	/* POST, DONE, DATA and EMPTY of one unit: struct ur_trace_brief. */
+	/* One of the last four: struct ur_trace_again. */
+	UR_TRACE_AGAIN = 1 << 6,
+	/* POST, DONE, DATA and EMPTY: struct ur_trace_brief. */
 	UR_TRACE_BRIEF = 1 << 7,
 };
 
@@ -76,11 +83,11 @@ enum ur_trace_flag {
 };
 
 struct ur_trace_rec {
-	uint64_t ns; /* CLOCK_MONOTONIC; of a call: when it ended */
 	uint8_t kind;
 	uint8_t units; /* of the whole record */
 	uint16_t call; /* enum ur_trace_call */
 	uint32_t count;
+	uint64_t ns; /* CLOCK_MONOTONIC; of a call: when it ended */
 	union {
 		/* ENTER, CALL: `len` bytes of text follow in the next units: pairs
 		 * of zero-terminated strings, name and value.  A name that begins
@@ -122,23 +129,27 @@ struct ur_trace_rec {
 };
 
 /* `units` of a whole record without text. */
-#define UR_TRACE_REC 2u
+#define UR_TRACE_REC 8u
 _Static_assert(sizeof(struct ur_trace_rec) == UR_TRACE_REC * UR_TRACE_UNIT,
 	       "layout");
+
+_Static_assert(sizeof(struct ur_trace_rec) + UR_TRACE_TEXT ==
+		       UINT8_MAX * UR_TRACE_UNIT,
+	       "`units`");
 
 /* A POST or DONE of a queue pair without vendor error, a DATA without error, or an
  * EMPTY, if the numbers fit: most records are. */
 struct ur_trace_brief {
-	uint64_t ns;
-	/* UR_TRACE_BRIEF, UR_TRACE_BRIEF_DONE, queue, flags; `units` is 1 */
+	/* UR_TRACE_BRIEF, UR_TRACE_BRIEF_DONE, queue, flags */
 	uint8_t kind;
-	uint8_t units;
+	uint8_t units;	/* UR_TRACE_BRIEF_UNITS */
 	uint8_t opcode; /* DATA: of polls, the result; of others it is 0 */
 	union {
 		uint8_t status;
 		uint8_t call; /* DATA */
 	};
-	uint32_t qp;	/* number << 8 | context, or DATA: count */
+	uint32_t qp; /* number << 8 | context, or DATA: count */
+	uint64_t ns;
 	uint64_t wr_id; /* EMPTY: the CQ */
 	union {
 		uint32_t seq;
@@ -147,7 +158,10 @@ struct ur_trace_brief {
 	uint32_t bytes; /* EMPTY: count */
 };
 
-_Static_assert(sizeof(struct ur_trace_brief) == UR_TRACE_UNIT, "layout");
+#define UR_TRACE_BRIEF_UNITS 4u
+_Static_assert(sizeof(struct ur_trace_brief) ==
+		       UR_TRACE_BRIEF_UNITS * UR_TRACE_UNIT,
+	       "layout");
 
 /* In `kind`, beside UR_TRACE_BRIEF. */
 #define UR_TRACE_BRIEF_DONE  (1u << 6)
@@ -155,6 +169,39 @@ _Static_assert(sizeof(struct ur_trace_brief) == UR_TRACE_UNIT, "layout");
 #define UR_TRACE_BRIEF_FLAGS 0xfu
 /* In place of the queue: DATA, or with UR_TRACE_BRIEF_DONE, EMPTY. */
 #define UR_TRACE_BRIEF_CALL  (3u << UR_TRACE_BRIEF_QUEUE)
+
+/* As the last record of that place, but for what is said here. */
+struct ur_trace_again {
+	uint8_t kind;  /* UR_TRACE_AGAIN | place */
+	uint8_t units; /* 1: the same wr_id; 2: wr_id follows */
+	uint16_t more; /* DATA, EMPTY: dur_ns; else what `seq` has grown by */
+	uint32_t ns;   /* since the last brief record, or one of these */
+};
+
+_Static_assert(sizeof(struct ur_trace_again) == UR_TRACE_UNIT, "layout");
+
+#define UR_TRACE_PLACES 64u
+
+/* What must be equal, and the same number of bytes. */
+static inline uint64_t ur_trace_key(uint32_t kind, uint32_t opcode,
+				    uint32_t status, uint32_t qp)
+{
+	return (uint64_t)qp << 32 | kind << 16 | opcode << 8 | status;
+}
+
+/* Of a brief record: multiplicative hashing. */
+static inline uint32_t ur_trace_place(uint64_t key)
+{
+	return (uint32_t)(key * 0x9e3779b97f4a7c15u >> 58);
+}
+
+/* The last record of a place, as the thread knows it; key 0: none. */
+struct ur_trace_known {
+	uint64_t key;
+	uint64_t wr_id;
+	uint32_t bytes;
+	uint32_t seq; /* DATA, EMPTY: 0 */
+};
 
 struct ur_trace_head {
 	uint32_t magic;
@@ -164,7 +211,12 @@ struct ur_trace_head {
 	_Alignas(64) _Atomic uint64_t head;
 	_Atomic uint64_t lost;		    /* records */
 	_Alignas(64) _Atomic uint64_t tail; /* the reader's */
+	/* The thread's own. */
+	_Alignas(64) uint64_t brief_ns; /* of the last brief record */
+	struct ur_trace_known known[UR_TRACE_PLACES];
 };
+
+_Static_assert(sizeof(struct ur_trace_head) <= UR_TRACE_HEAD, "layout");
 
 /* With it goes the descriptor of the ring. */
 struct ur_trace_hello {

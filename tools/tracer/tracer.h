@@ -120,11 +120,11 @@ bool tr_enable(int fd, const char *order);
 void tr_disable(void);
 /* Append a record of rec->units units.  data: not into the spare room. */
 void tr_put(struct tr_thread *t, const struct ur_trace_rec *rec, bool data);
-/* A record of one unit, NULL: none; its members are written where it stays: copied
- * from the stack they would be read in other sizes than they were written, which
- * prevents store forwarding. */
-struct ur_trace_brief *tr_begin_brief(struct tr_thread *t);
-void tr_end_brief(struct tr_thread *t);
+/* Append a struct ur_trace_brief, or of its kind.  Its members come in registers:
+ * copied from the stack they would be read in other sizes than they were written,
+ * which prevents store forwarding.  more: seq or dur_ns. */
+void tr_put_brief(struct tr_thread *t, uint64_t key, uint64_t ns,
+		  uint64_t wr_id, uint32_t bytes, uint32_t more);
 /* Append a POST or DONE, without `units`. */
 void tr_put_wr(struct tr_thread *t, struct ur_trace_rec *r);
 /* A function of a library of the program, which may not be linked to it; aborts
