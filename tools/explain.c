@@ -248,7 +248,8 @@ static void explain_notes(struct ask *a, uint32_t p)
 	for (uint32_t i = 0; i < UR_RECORD_NOTES; i++) {
 		struct ur_verdict v;
 
-		if (ur_explain_note(&a->set, p, &f->note[i], &v) &&
+		if ((ur_explain_note(&a->set, p, &f->note[i], &v) ||
+		     (a->events && v.what[0])) &&
 		    (!a->qpn || v.qpn == a->qpn))
 			put(a, &a->set.process[p], NULL, &v);
 	}

@@ -87,7 +87,7 @@ static bool repeats(const struct ur_record *e)
 	return e->arg[UR_RECORD_FROM] || e->type == UR_REC_NAK_SENT ||
 	       e->type == UR_REC_NAK_RCVD || e->type == UR_REC_TIMEOUT ||
 	       e->type == UR_REC_DROP || e->type == UR_REC_POST ||
-	       e->type == UR_REC_EVENT ||
+	       e->type == UR_REC_EVENT || e->type == UR_REC_FAULT ||
 	       ((e->type == UR_REC_WC || e->type == UR_REC_RECV_WC) &&
 		e->code == UR_WC_WR_FLUSH_ERR);
 }
@@ -104,7 +104,8 @@ static struct ur_record_event *earlier(struct ur_record_event *ring, uint32_t n,
 		if (x->type == e->type && x->code == e->code &&
 		    x->side == e->side &&
 		    x->arg[UR_RECORD_FROM] == e->arg[UR_RECORD_FROM] &&
-		    (e->type != UR_REC_POST || x->arg[0] == e->arg[0]))
+		    ((e->type != UR_REC_POST && e->type != UR_REC_FAULT) ||
+		     x->arg[0] == e->arg[0]))
 			return x;
 	}
 	return NULL;

@@ -69,7 +69,15 @@ enum ur_record_type {
 			  * << 4 | type (RFC 5040, 4.8); arg: the segment that
 			  * it is about: enum ur_record_segment, STag, offset or
 			  * MSN */
+	UR_REC_FAULT, /* of the process, injected. code: enum ur_record_fault;
+			  * arg: see there */
 	UR_REC_TYPES,
+};
+
+/* Faults that no packet shows (urnic-fault(7)). */
+enum ur_record_fault {
+	UR_REC_F_LATE_CQ = 1, /* arg: handle of the CQ, how late (ns) */
+	UR_REC_F_FORK,	      /* arg: 0, how long the child lives (ns) */
 };
 
 enum ur_record_segment {

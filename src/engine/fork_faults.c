@@ -21,6 +21,7 @@
 
 #include "base/log.h"
 #include "base/sys.h"
+#include "core/record.h"
 #include "engine/internal.h"
 #include "fault/state.h"
 #include "shm/share.h"
@@ -109,6 +110,15 @@ static void *fork_main(void *arg)
 	return NULL;
 }
 
+static void record(const struct order *o)
+{
+	ur_record_note(&(struct ur_record){
+		.type = UR_REC_FAULT,
+		.code = UR_REC_F_FORK,
+		.arg = { 0, (uint64_t)o->life.tv_sec * 1000000000u +
+				    (uint64_t)o->life.tv_nsec } });
+}
+
 /* Every other child exits at once. */
 void ur_fork_fault(uint64_t life_ns, uint32_t draw)
 {
@@ -121,6 +131,7 @@ void ur_fork_fault(uint64_t life_ns, uint32_t draw)
 		o->wait = timespec_of(draw % PARTS * NS_PER_US);
 		if (rest % 2)
 			o->life = timespec_of(life_ns / PARTS * (rest % PARTS));
+		record(o);
 	}
 	if (!o || ur_thread_start(&thread, "urnic-fork", fork_main, o)) {
 		ur_warn_some("fault: fork: %s", strerror(ENOMEM));

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/record.h"
 #include "engine/faults.h"
 #include "engine/internal.h"
 #include "fault/state.h"
@@ -25,6 +26,9 @@ static uint64_t late(void *arg, const struct ur_cq *cq, uint64_t number)
 			ns += s->spec.rule[i].value;
 	if (!ns)
 		return 0;
+	ur_record_note(&(struct ur_record){ .type = UR_REC_FAULT,
+					    .code = UR_REC_F_LATE_CQ,
+					    .arg = { cq->handle, ns } });
 	until = ur_clock_ns() + ns;
 	ur_faults_wake_at(until);
 	return until;

@@ -77,6 +77,7 @@ static bool is_fault(const struct ur_record_event *e)
 	case UR_REC_MODIFY:
 	case UR_REC_POST:
 	case UR_REC_CM:
+	case UR_REC_FAULT:
 	case UR_REC_TYPES:
 		break;
 	}
@@ -551,9 +552,12 @@ bool ur_explain_note(const struct ur_xp_set *set, uint32_t p,
 	struct ur_xp x = { .set = set, .own = { .process = p } };
 
 	*v = (struct ur_verdict){ .cause = NULL };
-	if (!ur_record_read(e, &x.e) || x.e.type != UR_REC_CM)
+	if (!ur_record_read(e, &x.e) ||
+	    (x.e.type != UR_REC_CM && x.e.type != UR_REC_FAULT))
 		return false;
 	conclude(&x, v);
+	if (x.e.type == UR_REC_FAULT)
+		return false;
 	v->qpn = (uint32_t)x.e.arg[0];
 	return v->cause != NULL;
 }

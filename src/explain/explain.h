@@ -75,7 +75,8 @@ struct ur_verdict {
 bool ur_explain_qp(const struct ur_xp_set *set, uint32_t p,
 		   const struct ur_record_ring *ring, struct ur_verdict *v);
 
-/* An event of process p itself. False: it is there is nothing to explain. */
+/* An event of process p itself.  False: there is nothing to explain; v->what is an
+ * injected fault, or empty. */
 bool ur_explain_note(const struct ur_xp_set *set, uint32_t p,
 		     const struct ur_record_event *e, struct ur_verdict *v);
 

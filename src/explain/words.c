@@ -58,6 +58,25 @@ static void addr_text(struct ur_text *t, const struct ur_record_event *e)
 	ur_text(t, "%s port %llu", text, ULL(e->arg[5]));
 }
 
+static void fault(struct ur_text *t, const struct ur_xp *x)
+{
+	const struct ur_record_event *e = &x->e;
+
+	if (e->code == UR_REC_F_LATE_CQ)
+		ur_text(t,
+			"the fault late-cq delayed %u completions of the "
+			"completion queue with handle %u, the last by ",
+			e->count, (uint32_t)e->arg[0]);
+	else
+		ur_text(t,
+			"the fault fork ran (%u times), the last child to live ",
+			e->count);
+	ur_text_ago(t, 0, e->arg[1]);
+	ur_text(t, ", ");
+	ur_text_ago(t, e->last_ns, x->set->now_ns);
+	ur_text(t, " ago");
+}
+
 static void what(const struct ur_xp *x, struct ur_text *t)
 {
 	const struct ur_record_event *e = &x->e;
@@ -79,8 +98,9 @@ static void what(const struct ur_xp *x, struct ur_text *t)
 				   "queue pair went to ERR");
 		break;
 	case UR_REC_TERMINATED:
-		ur_text(t, "the peer ended the connection with a TERMINATE, and "
-			   "the queue pair went to ERR");
+		ur_text(t,
+			"the peer ended the connection with a TERMINATE, and "
+			"the queue pair went to ERR");
 		break;
 	case UR_REC_NAK_RCVD:
 	case UR_REC_TIMEOUT:
@@ -116,6 +136,9 @@ static void what(const struct ur_xp *x, struct ur_text *t)
 		addr_text(t, e);
 		ur_text(t, " could not be made (reason %u, %s)", e->side,
 			strerror((int)(e->arg[2] & 0xfffu)));
+		break;
+	case UR_REC_FAULT:
+		fault(t, x);
 		break;
 	case UR_REC_NONE:
 	case UR_REC_WC:
@@ -347,10 +370,10 @@ static void nak_words(const struct ur_xp *x, struct ur_text *found)
 
 static bool is_of_nak(const struct ur_record_event *e)
 {
-	return e->type == UR_REC_WC && (e->code == UR_WC_REM_ACCESS_ERR ||
-					e->code == UR_WC_REM_INV_REQ_ERR ||
-					e->code == UR_WC_REM_OP_ERR ||
-					e->code == UR_WC_BAD_RESP_ERR);
+	return e->type == UR_REC_WC &&
+	       (e->code == UR_WC_REM_ACCESS_ERR ||
+		e->code == UR_WC_REM_INV_REQ_ERR ||
+		e->code == UR_WC_REM_OP_ERR || e->code == UR_WC_BAD_RESP_ERR);
 }
 
 static void facts(const struct ur_xp *x, struct ur_text *expected,
@@ -416,6 +439,7 @@ void ur_explain_event(const struct ur_record_event *e, uint64_t now_ns,
 		[UR_REC_POST] = "post refused",
 		[UR_REC_CM] = "connection",
 		[UR_REC_TERMINATED] = "TERMINATE received",
+		[UR_REC_FAULT] = "fault injected",
 	};
 	struct ur_text t = { text, size };
 

@@ -85,6 +85,13 @@ def late_cq(*args):
     return run
 
 
+def recorded(env, pid, what):
+    """Faults without packets are in the flight recorder."""
+    text = on_client(env, 'explain', '--json', '--events', pid).stdout
+    if not any(v['what'].startswith(what) for v in json.loads(text)['verdicts']):
+        raise Failure(f'not recorded: {what}\n{text}')
+
+
 def late_device(env):
     """Not of another device, until a running program gets the fault."""
     text = alone(env, 'late-cq=1ms/device=urniw0', 'late_cq')
@@ -97,6 +104,7 @@ def late_device(env):
     until('late completions', lambda: counted_by(env, pid, 'late-cq=1ms@50%') > 20)
     if path_of(env, pid) == {'sockets'}:
         raise Failure('it has left shared memory')
+    recorded(env, pid, 'the fault late-cq delayed')
     on_client(env, 'fault', pid, '--clear')
     if in_force(env, pid)['done']['late-cq'] <= 20 or not c.running():
         raise Failure(f'{in_force(env, pid)} {c.describe()}')
@@ -153,6 +161,7 @@ def forked_killed(env):
     until('a child that lives',
           lambda: (first := children(pid)) and not time.sleep(.1) and
           first == children(pid))
+    recorded(env, pid, 'the fault fork ran')
     between, = children(pid)
     os.kill(pid, signal.SIGKILL)
     until('its end', lambda: not os.path.exists(f'/proc/{between}'))

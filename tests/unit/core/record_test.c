@@ -137,6 +137,28 @@ static void repeated_events_are_merged(void **state)
 	ur_record_close(&qp);
 }
 
+/* One entry for each completion queue, and one for forks. */
+static void faults_are_merged(void **state)
+{
+	static const struct ur_record faults[] = {
+		{ UR_REC_FAULT, UR_REC_F_LATE_CQ, 0, { 1, 50 } },
+		{ UR_REC_FAULT, UR_REC_F_LATE_CQ, 0, { 2, 60 } },
+		{ UR_REC_FAULT, UR_REC_F_FORK, 0, { 0, 70 } },
+	};
+	struct ur_record_event e;
+
+	for (uint32_t i = 0; i < 30; i++)
+		ur_record_note(&faults[i % 3]);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_true(ur_record_read(&file->note[i + 1], &e));
+		assert_int_equal(e.count, 10);
+		assert_int_equal(e.code, faults[i].code);
+		assert_int_equal(e.arg[0], faults[i].arg[0]);
+		assert_int_equal(e.arg[1], faults[i].arg[1]);
+	}
+	assert_false(ur_record_read(&file->note[4], &e));
+}
+
 static void failures_count_once(void **state)
 {
 	struct ur_qp qp;
@@ -346,6 +368,7 @@ int main(void)
 		TEST(calls_without_a_recorder_do_nothing),
 		TEST(the_last_events_stay),
 		TEST(repeated_events_are_merged),
+		TEST(faults_are_merged),
 		TEST(failures_count_once),
 		TEST(rings_are_reused),
 		TEST(queue_pairs_beyond_the_limit_are_not_recorded),

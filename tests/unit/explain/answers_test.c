@@ -18,10 +18,9 @@ static void a_terminate_is_told_in_words(void **state)
 				     0x01,
 				     0x11,
 				     { UR_REC_SEG_TAGGED, KEY, 0x7000 } };
-	const struct ur_record read = { UR_REC_TERMINATED,
-					0x02,
-					0x12,
-					{ UR_REC_SEG_UNTAGGED, 1, 5 } };
+	const struct ur_record read = {
+		UR_REC_TERMINATED, 0x02, 0x12, { UR_REC_SEG_UNTAGGED, 1, 5 }
+	};
 	const struct ur_record wc = { UR_REC_WC,
 				      UR_WC_REM_ACCESS_ERR,
 				      0,
@@ -79,12 +78,43 @@ static void a_nak_is_told_in_words(void **state)
 	assert_non_null(strstr(v.found, "reserved (syndrome 0x7f)"));
 }
 
+/* An injected fault is no failure, and told. */
+static void faults_are_told(void **state)
+{
+	const struct ur_record late = {
+		UR_REC_FAULT, UR_REC_F_LATE_CQ, 0, { 3, 2000000 }
+	};
+	const struct ur_record forked = {
+		UR_REC_FAULT, UR_REC_F_FORK, 0, { 0, 5000 }
+	};
+	struct ur_verdict v;
+
+	fresh();
+	put(file[0]->note, 0, &late);
+	assert_false(ur_explain_note(&set, 0, &file[0]->note[0], &v));
+	assert_null(v.cause);
+	assert_string_equal(v.what,
+			    "the fault late-cq delayed 1 completions of the "
+			    "completion queue with handle 3, the last by 2 ms, "
+			    "1.0 s ago");
+	put(file[0]->note, 0, &forked);
+	assert_false(ur_explain_note(&set, 0, &file[0]->note[0], &v));
+	assert_string_equal(v.what, "the fault fork ran (1 times), the last "
+				    "child to live 5 us, 1.0 s ago");
+	/* Of refused requests there is no verdict of their own. */
+	put(file[0]->note, 2,
+	    &(struct ur_record){ UR_REC_POST, ENOMEM, 0, { OWN } });
+	assert_false(ur_explain_note(&set, 0, &file[0]->note[2], &v));
+	assert_string_equal(v.what, "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_terminate_is_told_in_words),
 		cmocka_unit_test(the_peer_is_asked_about_a_terminate),
 		cmocka_unit_test(a_nak_is_told_in_words),
+		cmocka_unit_test(faults_are_told),
 	};
 
 	return cmocka_run_group_tests(tests, records_setup, records_teardown);
