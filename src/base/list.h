@@ -17,19 +17,11 @@ struct ur_list {
 #define ur_container_of(ptr, type, member)                                     \
 	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
-#define ur_list_for_each(pos, head)                                            \
-	for (struct ur_list *pos = (head)->next; pos != (head); pos = pos->next)
-
-/* The current node may be removed by the body. */
-#define ur_list_for_each_safe(pos, tmp, head)                                  \
-	for (struct ur_list *pos = (head)->next, *tmp = pos->next;             \
-	     pos != (head); pos = tmp, tmp = pos->next)
-
 /* Is e where the object would be that the head is in? It is not accessed. */
 #define ur_list_is_end_(type, e, head, member)                                 \
 	((const char *)(e) + offsetof(type, member) == (const char *)(head))
 
-/* The objects of the list instead of its nodes: a variable `e` of `type *`. */
+/* The objects of the list in turn: a variable `e` of `type *`. */
 #define ur_list_each(type, e, head, member)                                    \
 	for (type *e = ur_container_of((head)->next, type, member);            \
 	     !ur_list_is_end_(type, e, head, member);                          \

@@ -123,9 +123,7 @@ static void tell(struct ur_cmt *t, struct queued *m)
 void ur_cmt_forget(struct ur_cmt *t, struct ur_conn *c, struct ur_list *orphans)
 {
 	c->ended = true;
-	ur_list_for_each_safe(n, tmp, &c->events) {
-		struct queued *m = ur_container_of(n, struct queued, mine);
-
+	ur_list_each_safe(struct queued, m, &c->events, mine) {
 		take_out(m);
 		if (m->ev.type == UR_CONN_REQUEST)
 			ur_list_add_tail(orphans, &m->ev.conn->orphan);
@@ -148,11 +146,8 @@ void ur_cmt_bury(struct ur_cmt *t, struct ur_cmt_grave *g,
 
 static void clear_graves(struct ur_cmt *t)
 {
-	ur_list_for_each_safe(n, tmp, &t->graves) {
-		struct ur_cmt_grave *g =
-			ur_container_of(n, struct ur_cmt_grave, node);
-
-		ur_list_del(n);
+	ur_list_each_safe(struct ur_cmt_grave, g, &t->graves, node) {
+		ur_list_del(&g->node);
 		g->free(g);
 	}
 }

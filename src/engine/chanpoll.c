@@ -269,9 +269,7 @@ static bool take_idle(struct ur_adapter *a, const struct ur_evq *q,
 	struct ur_cq *cq = NULL;
 
 	ur_lock(&a->cqs_lock);
-	ur_list_for_each(node, &a->cqs) {
-		struct ur_cq *x = ur_container_of(node, struct ur_cq, listed);
-
+	ur_list_each(struct ur_cq, x, &a->cqs, listed) {
 		if (x->channel == q && !ur_cq_is_armed(cq))
 			cq = x;
 	}

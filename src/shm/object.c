@@ -77,7 +77,7 @@ static bool may_have_more(const struct ur_direct *r)
 {
 	uint32_t n = 0;
 
-	ur_list_for_each(node, &r->objects)
+	ur_list_each(struct ur_object, o, &r->objects, node)
 		n++;
 	return n < MAX_OBJECTS;
 }

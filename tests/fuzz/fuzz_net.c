@@ -105,10 +105,7 @@ static uint32_t count_neighs(const struct ur_net *net)
 {
 	uint32_t count = 0;
 
-	ur_list_for_each(node, &net->neighs) {
-		const struct ur_neigh *n =
-			ur_container_of(node, struct ur_neigh, node);
-
+	ur_list_each(const struct ur_neigh, n, &net->neighs, node) {
 		assert(n->state <= UR_NEIGH_FAILED);
 		assert(n->parked_bytes <= UR_NET_PARKED);
 		assert(!n->parked_bytes || n->state == UR_NEIGH_INCOMPLETE);

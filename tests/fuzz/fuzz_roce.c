@@ -589,9 +589,9 @@ static void world_fini(struct world *w)
 	if (TAGS) { /* matched receives were returned */
 		uint32_t n = 0;
 
-		ur_list_for_each_safe(a, b, &w->srq.tm->list)
+		ur_list_each(struct ur_tm_tag, t, &w->srq.tm->list, node)
 			n++;
-		ur_list_for_each_safe(a, b, &w->srq.tm->free)
+		ur_list_each(struct ur_tm_tag, t, &w->srq.tm->free, node)
 			n++;
 		RIG_CHECK(n == 24 && w->qp.sq.own == 0);
 	}

@@ -227,12 +227,9 @@ static void test_it_never_drops_a_matching_packet(void **state)
 
 			assert_true(ur_pkt_parse(&p, all[i].f,
 						 (uint32_t)all[i].len, 0, 0));
-			ur_list_for_each(k, &t.flows[UR_FLOW_NORMAL]) {
-				taken |= ur_flow_match(
-					ur_container_of(k, struct ur_flow,
-							node),
-					&p);
-			}
+			ur_list_each(struct ur_flow, flow,
+				     &t.flows[UR_FLOW_NORMAL], node)
+				taken |= ur_flow_match(flow, &p);
 			if (taken)
 				assert_true(passes(&t, all[i].f, all[i].len));
 		}
