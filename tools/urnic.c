@@ -84,12 +84,16 @@ bool ur_tool_json(int argc, char **argv, const char *usage)
 bool ur_tool_number(const char *text, uint64_t least, uint64_t most,
 		    uint64_t *n)
 {
+	uint64_t value;
 	char *end;
 
 	errno = 0;
-	*n = strtoull(text, &end, 0);
-	return *text >= '0' && *text <= '9' && !*end && !errno && *n >= least &&
-	       *n <= most;
+	value = strtoull(text, &end, 0);
+	if (*text < '0' || *text > '9' || *end || errno || value < least ||
+	    value > most)
+		return false;
+	*n = value;
+	return true;
 }
 
 const char *ur_tool_rate(uint64_t mbps)

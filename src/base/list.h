@@ -17,7 +17,7 @@ struct ur_list {
 #define ur_container_of(ptr, type, member)                                     \
 	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
-/* Is e where the object would be that the head is in? It is not accessed. */
+/* At the end e is computed from the head: no object is there. */
 #define ur_list_is_end_(type, e, head, member)                                 \
 	((const char *)(e) + offsetof(type, member) == (const char *)(head))
 

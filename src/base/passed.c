@@ -70,12 +70,15 @@ ssize_t ur_fds_recv(int sock, void *buf, size_t cap, int *fds, unsigned int max,
 			    .msg_iovlen = 1,
 			    .msg_control = &space,
 			    .msg_controllen = CMSG_SPACE(max * sizeof(int)) };
-	ssize_t len = ur_sys_recvmsg(sock, &h,
-				     *flags | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	ssize_t len;
 
 	*n = 0;
+	do
+		len = ur_sys_recvmsg(sock, &h,
+				     *flags | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	while (len < 0 && errno == EINTR);
 	if (len < 0)
-		return errno == EINTR ? -EAGAIN : -errno;
+		return -errno;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&h); c; c = CMSG_NXTHDR(&h, c))
 		*n = take(c, fds, *n, max);
 	*flags = h.msg_flags;

@@ -16,7 +16,7 @@
 /* Attach n descriptors (0: none) to a message to be sent, with space for them. */
 void ur_fds_put(struct msghdr *h, void *space, const int *fds, unsigned int n);
 
-/* Descriptors that one message may have. */
+/* The most descriptors of a message that is sent or received as below. */
 #define UR_FDS_MAX 16u
 
 /* Send the whole message with n descriptors attached, which stay the caller's.
@@ -24,17 +24,17 @@ void ur_fds_put(struct msghdr *h, void *space, const int *fds, unsigned int n);
 int ur_fds_send(int sock, const void *msg, size_t len, const int *fds,
 		unsigned int n);
 
+/* The same with one descriptor, or none if fd is -1. */
+int ur_pass_fd(int sock, const void *msg, size_t len, int fd);
+
 /*
  * Receive a message by recvmsg(2), without blocking: its length, or -errno. At most
- * max descriptors, *n, are then the caller's, and others closed. *flags: what
- * recvmsg() is given in addition, and the message's: with MSG_CTRUNC descriptors
- * are missing.
+ * max descriptors, *n, are then the caller's, and others closed. *flags: before, more
+ * flags of recvmsg(); after, the message's (with MSG_CTRUNC descriptors are
+ * missing). Unchanged after an error.
  */
 ssize_t ur_fds_recv(int sock, void *buf, size_t cap, int *fds, unsigned int max,
 		    unsigned int *n, int *flags);
-
-/* The same of one descriptor; -1: none. */
-int ur_pass_fd(int sock, const void *msg, size_t len, int fd);
 
 /*
  * Receive a message of len bytes. 0: *fd is its only descriptor, now the caller's,

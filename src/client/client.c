@@ -91,7 +91,7 @@ int ur_client_open(struct ur_client **out, ur_client_report report, void *arg)
 		if (err == -ETIMEDOUT)
 			ur_err("urnicd does not answer; one that cannot start "
 			       "says why with URNIC_DAEMON_LOG=FILE");
-		else if (err != -EPERM)
+		else if (!c->logged)
 			ur_err("cannot reach urnicd: %s", strerror(-err));
 		ur_client_close(c);
 		return err;

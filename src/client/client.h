@@ -9,7 +9,8 @@
  * the directory of liburnic.so, directories relative to it, the installed
  * place, or PATH) and tried again for up to ten seconds, since the machine may be
  * loaded.  Only a daemon of our own user or of root is trusted
- * (SO_PEERCRED): -EPERM with one clear log line otherwise.
+ * (SO_PEERCRED): -EPERM with one clear log line otherwise.  -EMFILE, likewise, if
+ * it or this process may open no more files.
  */
 #ifndef UR_CLIENT_CLIENT_H
 #define UR_CLIENT_CLIENT_H

@@ -44,15 +44,23 @@ void ur_client_conn_timer(struct ur_client *c, uint64_t delay_ns)
 	timerfd_settime(c->timer_fd, 0, &its, NULL);
 }
 
+/* True: it is to be logged. */
+static bool is_refused(struct ur_client *c, int why)
+{
+	bool again = c->logged == why;
+
+	c->refused = why;
+	c->logged = why;
+	return !again;
+}
+
 static int distrust(struct ur_client *c)
 {
-	if (!c->complained)
+	if (is_refused(c, EPERM))
 		ur_err("UDP port 4791 is served by urnicd of uid %u (pid %d), "
 		       "which is not trusted: %s",
 		       (unsigned int)c->daemon_uid, (int)c->daemon_pid,
 		       ur_trust_advice(c->daemon_uid));
-	c->complained = true;
-	c->refused = EPERM;
 	return -EPERM;
 }
 
@@ -150,15 +158,16 @@ static void drop_fd(struct ur_client *c)
 static int attach(struct ur_client *c, int fd)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
-	int err = check_peer(c, fd);
+	int err;
 
+	c->refused = 0;
+	err = check_peer(c, fd);
 	if (err) {
 		close(fd);
 		return err;
 	}
 	c->fd = fd;
 	c->welcome = false;
-	c->refused = 0;
 	err = send_hello(c);
 	if (!err && c->proof_fd < 0)
 		err = send_claims(c);
@@ -226,7 +235,7 @@ int ur_client_conn_open(struct ur_client *c)
 		while (!err && !c->welcome)
 			err = ur_client_conn_wait(c, deadline);
 		if (fd >= 0 && c->refused)
-			return -EPERM;
+			return c->refused == EMFILE ? -EMFILE : -EPERM;
 		if (!err || !passing(err))
 			return err;
 		if (fd == -ECONNREFUSED) {
@@ -275,7 +284,9 @@ void ur_client_conn_lose(struct ur_client *c)
 	c->brisk_end_ns = now + BRISK_NS;
 	ur_client_lease_lost(c);
 	c->tcp_late_ns = 0;
-	ur_client_conn_timer(c, 1 + (uint64_t)(getpid() % 16) * 2 * NS_PER_MS);
+	ur_client_conn_timer(c, c->refused ? STEP
+					   : 1 + (uint64_t)(getpid() % 16) * 2 *
+							     NS_PER_MS);
 	ur_info("urnicd (pid %d) is gone; %u slots go on", (int)c->daemon_pid,
 		c->nslots);
 }
@@ -441,7 +452,7 @@ static void take_reply(struct ur_client *c, const struct ur_ipc_msg *m,
 		return;
 	}
 	c->replied = true;
-	c->complained = false; /* it serves us */
+	c->logged = 0; /* it serves us */
 	c->reply = *m;
 	c->reply_fd = fds[0];
 	fds[0] = -1;
@@ -498,10 +509,8 @@ static void take_tool(struct ur_client *c, const struct ur_ipc_msg *m, int *fds)
 /* Not the answer to a request: urnicd ends the connection. */
 static void take_refusal(struct ur_client *c, const struct ur_ipc_msg *m)
 {
-	if (!c->complained)
+	if (is_refused(c, m->error ? m->error : EPERM))
 		ur_err("urnicd: %s", m->text);
-	c->complained = true;
-	c->refused = m->error ? m->error : EPERM;
 }
 
 static void handle(struct ur_client *c, const struct ur_ipc_msg *m, int *fds)
@@ -537,14 +546,12 @@ static void handle(struct ur_client *c, const struct ur_ipc_msg *m, int *fds)
 	}
 }
 
-/* Another connection would fail likewise. */
+/* The next connection would probably fail likewise. */
 static void out_of_files(struct ur_client *c)
 {
-	if (!c->complained)
+	if (is_refused(c, EMFILE))
 		ur_err("the limit of open files of this process (ulimit -n) is "
 		       "reached: urnicd's answer is lost");
-	c->complained = true;
-	c->refused = EMFILE;
 }
 
 /* Bounded: a urnicd that sends all the time must not hold up its reader. */

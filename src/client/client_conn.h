@@ -75,10 +75,10 @@ struct ur_client {
 	uint64_t up_ns;		/* since when UP */
 	unsigned int died_soon; /* daemons in a row */
 	bool welcome;
-	int proof_fd;	 /* that the daemon is to mark; -1: it is trusted */
-	int refused;	 /* errno of a daemon that does not serve us, or 0 */
-	bool complained; /* about a daemon that is not to be trusted */
-	uint32_t seq;	 /* of the last request */
+	int proof_fd; /* that the daemon is to mark; -1: it is trusted */
+	int refused;  /* errno: this connection cannot serve us; or 0 */
+	int logged;   /* the last `refused` that was logged, or 0 */
+	uint32_t seq; /* of the last request */
 
 	struct ur_client_slot *slots;
 	unsigned int nslots;
@@ -131,7 +131,8 @@ struct ur_client {
 /*
  * Connect within ten seconds, starting a daemon if none is there, and send
  * HELLO and the claims.  0; -ENOENT, -EACCES, -ECHILD: none can be started;
- * -EPERM: what listens there is not to be trusted; -ETIMEDOUT.
+ * -EPERM: what listens there is not to be trusted, or refuses; -EMFILE: no more
+ * files may be opened, there or here; -ETIMEDOUT.
  */
 int ur_client_conn_open(struct ur_client *c);
 
@@ -157,7 +158,8 @@ int ur_client_conn_wait(struct ur_client *c, uint64_t deadline_ns);
  */
 int ur_client_conn_ask(struct ur_client *c, struct ur_ipc_msg *m, int fd,
 		       uint64_t deadline_ns);
-/* If the daemon dies, or is not there, ask the next one. */
+/* If the daemon dies, or is not there, ask the next one.  The errno of one that
+ * refuses is returned. */
 int ur_client_conn_ask_again(struct ur_client *c, struct ur_ipc_msg *m, int fd,
 			     uint64_t deadline_ns);
 

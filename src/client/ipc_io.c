@@ -11,6 +11,8 @@
 #define IPC_NAME    "urnic"
 #define IPC_BACKLOG 128
 
+_Static_assert(UR_IPC_MAX_FDS <= UR_FDS_MAX, "in one message");
+
 static int ipc_socket(struct sockaddr_un *sa, socklen_t *len)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC,
@@ -91,8 +93,8 @@ int ur_ipc_recv(int fd, struct ur_ipc_msg *msg, int fds[UR_IPC_MAX_FDS],
 		fds[i] = -1;
 	len = ur_fds_recv(fd, buf, sizeof(buf), fds, UR_IPC_MAX_FDS, nfds,
 			  &flags);
-	/* A peer that ends with messages unread resets the connection.  What it
-	 * said before is still there. */
+	/* A peer that ends with messages unread resets the connection.  Its own
+	 * messages can still be read. */
 	if (len == -ECONNRESET)
 		len = ur_fds_recv(fd, buf, sizeof(buf), fds, UR_IPC_MAX_FDS,
 				  nfds, &flags);

@@ -72,8 +72,7 @@ int ur_streams_start(void)
 	if (!err)
 		return 0;
 	atomic_store(&started, false);
-	ur_err("connections are served only while a lane polls: %s",
-	       strerror(-err));
+	ur_err("connections are served only while a lane polls");
 	return err;
 }
 

@@ -619,17 +619,12 @@ static void *thread_main(void *arg)
 	return ret;
 }
 
-int ur_thread_start(pthread_t *t, const char *name, void *(*fn)(void *),
-		    void *arg)
+static int create_detached(pthread_t *t, struct start *s)
 {
-	struct start *s = malloc(sizeof(*s));
 	pthread_attr_t attr;
 	sigset_t old;
 	int err;
 
-	if (!s)
-		return -ENOMEM;
-	*s = (struct start){ fn, arg };
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
@@ -637,16 +632,31 @@ int ur_thread_start(pthread_t *t, const char *name, void *(*fn)(void *),
 	err = pthread_create(t, &attr, thread_main, s);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
-	if (err) {
-		ur_log_some(
-			UR_LOG_ERROR,
-			"thread %s cannot start: %s; the limit of processes (ulimit -u, or the container's) counts threads, too",
-			name, strerror(err));
-		free(s);
-		return -err;
+	return err;
+}
+
+int ur_thread_start(pthread_t *t, const char *name, void *(*fn)(void *),
+		    void *arg)
+{
+	struct start *s = malloc(sizeof(*s));
+	int err = ENOMEM;
+
+	if (s) {
+		*s = (struct start){ fn, arg };
+		err = create_detached(t, s);
 	}
-	pthread_setname_np(*t, name);
-	return 0;
+	if (!err) {
+		pthread_setname_np(*t, name);
+		return 0;
+	}
+	free(s);
+	ur_log_some(
+		UR_LOG_ERROR, "thread %s cannot start: %s%s", name,
+		strerror(err),
+		err == EAGAIN
+			? "; the limit of processes (ulimit -u, or the container's) counts threads, too"
+			: "");
+	return -err;
 }
 
 int ur_helper_start(struct ur_lane *l)

@@ -38,14 +38,14 @@ static bool ack_peer(struct ur_shm_peer *p, enum which which)
 
 	ur_list_each_safe(struct ur_shm_qp, qp, &p->acks, acking) {
 		struct ur_rqp *q = qp->q;
-		struct ur_shm_qp *n = q->shm;
 
 		if (may_wait(q, which)) {
 			waits = true;
 			continue;
 		}
-		if (which != OVERDUE && n->ack_requested && n->piggyback_score)
-			n->piggyback_score--;
+		if (which != OVERDUE && qp->ack_requested &&
+		    qp->piggyback_score)
+			qp->piggyback_score--;
 		ur_list_del(&qp->acking);
 		ur_shm_send_due(q, UR_SHM_DUE_DONE);
 	}

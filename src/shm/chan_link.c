@@ -11,6 +11,8 @@
 #include "shm/chan.h"
 #include "shm/sealed.h"
 
+_Static_assert(UR_CHAN_LINK_MAX_FDS <= UR_FDS_MAX, "in one message");
+
 int ur_chan_link_make(struct ur_chan_link *s, int fds[2])
 {
 	int pair[2], fd;

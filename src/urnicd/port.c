@@ -108,7 +108,6 @@ static const char *reason(int err)
 	case ENOSPC:
 		return "all 1023 slots of UDP port 4791 are in use";
 	case EMFILE:
-	case ENFILE:
 	case ETOOMANYREFS:
 		return UR_NO_FILES;
 	default:

@@ -28,10 +28,10 @@
 #define UR_HELLO_NS	(5000 * UR_MS) /* for a connection to say HELLO */
 #define UR_SESSIONS_MAX 4096u
 
-/* What EMFILE, ENFILE and ETOOMANYREFS are to a client. */
+/* The text for EMFILE, and for ETOOMANYREFS, which is of the same limit. */
 #define UR_NO_FILES                                                            \
-	"its limit of open files (ulimit -n) is reached: stop urnicd, and "    \
-	"let it start with a higher one"
+	"the limit of open files of urnicd (ulimit -n) is reached: stop it, "  \
+	"and let it start with a higher one"
 
 /* Messages that go to every listener, which any host can forge: deliveries at
  * once, and a second. */

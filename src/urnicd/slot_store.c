@@ -12,9 +12,9 @@
 #include "client/ipc_io.h"
 
 #define STORE_MAGIC 0x75724b31u /* "urK1" */
-_Static_assert(UR_SLOT_BATCH <= UR_FDS_MAX, "");
+#define STORE_LEN   8u
 
-#define STORE_LEN 8u
+_Static_assert(UR_SLOT_BATCH <= UR_FDS_MAX, "a batch in one message");
 
 void ur_slot_store_init(struct ur_slot_store *k)
 {

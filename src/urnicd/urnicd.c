@@ -50,7 +50,7 @@ static uint64_t idle_ns(void)
 	return (uint64_t)s * 1000 * UR_MS;
 }
 
-/* One descriptor per slot and two per client. */
+/* One descriptor per slot and up to four per client. */
 static void raise_limits(void)
 {
 	struct rlimit l;

@@ -23,6 +23,14 @@
 #include "../own_net.h"
 #include "connect/cm_thread.h"
 
+#if defined(__has_feature)
+#define WITH_ASAN __has_feature(address_sanitizer)
+#elif defined(__SANITIZE_ADDRESS__)
+#define WITH_ASAN 1
+#else
+#define WITH_ASAN 0
+#endif
+
 static void short_sleep(void)
 {
 	struct timespec t = { .tv_nsec = 20000000 };
@@ -114,6 +122,19 @@ ssize_t __wrap_write(int fd, const void *buf, size_t len)
 		pause_writer(w);
 	return rc;
 }
+
+/* Has this memory been freed? */
+static void *watched;
+static bool is_freed;
+
+void __real_free(void *p);
+void __wrap_free(void *p);
+
+void __wrap_free(void *p)
+{
+	is_freed |= p && p == watched;
+	__real_free(p);
+}
 /* NOLINTEND(readability-identifier-naming) */
 
 static void *too_late(void *arg)
@@ -153,7 +174,7 @@ static void expect_interrupted(struct late *l)
 
 static void expect_cancelled(struct late *l)
 {
-#ifdef __SANITIZE_ADDRESS__ /* it does not see frames end by cancellation */
+#if WITH_ASAN /* it does not see frames end by cancellation */
 	expect_interrupted(l);
 #else
 	void *result;
@@ -308,6 +329,23 @@ static void test_kept(void **state)
 	expect_refused(ch);
 }
 
+/* The library does not wait for a thread that was cancelled. */
+static void test_freed(void **state)
+{
+	struct late l = { .ch = rdma_create_event_channel() };
+
+	start(&l);
+	short_sleep();
+	rdma_destroy_event_channel(l.ch);
+	expect_cancelled(&l);
+	watched = l.ch;
+	is_freed = false;
+	for (unsigned int i = 0; i < KEPT; i++)
+		rdma_destroy_event_channel(rdma_create_event_channel());
+	watched = NULL;
+	assert_true(is_freed);
+}
+
 /* The allocator would notice if the first were given back twice. */
 static void test_twice(void **state)
 {
@@ -327,15 +365,15 @@ int main(void)
 		cmocka_unit_test(test_ends_before_read),
 		cmocka_unit_test(test_late_count),
 		cmocka_unit_test(test_kept),
+		cmocka_unit_test(test_freed),
 		cmocka_unit_test(test_twice),
 	};
 
 	const struct CMUnitTest with_cm[] = {
 #ifndef __SANITIZE_THREAD__ /* it sees no locks of a thread that is cancelled */
-		cmocka_unit_test(test_after_end),
+		cmocka_unit_test(test_after_end),  cmocka_unit_test(test_freed),
 #endif
-		cmocka_unit_test(test_late_count),
-		cmocka_unit_test(test_kept),
+		cmocka_unit_test(test_late_count), cmocka_unit_test(test_kept),
 		cmocka_unit_test(test_twice),
 	};
 	struct ur_cmt *t;
