@@ -80,8 +80,8 @@ static struct ur_recorder *recorder(void)
 	return atomic_load_explicit(&ur_recorder, memory_order_acquire);
 }
 
-/* Events that come in bursts, by packets or timers; a target of DC goes on after a
- * fault. */
+/* Events that come in bursts, by packets, timers or injected faults; a target of DC
+ * goes on after a fault. */
 static bool repeats(const struct ur_record *e)
 {
 	return e->arg[UR_RECORD_FROM] || e->type == UR_REC_NAK_SENT ||
@@ -104,8 +104,7 @@ static struct ur_record_event *earlier(struct ur_record_event *ring, uint32_t n,
 		if (x->type == e->type && x->code == e->code &&
 		    x->side == e->side &&
 		    x->arg[UR_RECORD_FROM] == e->arg[UR_RECORD_FROM] &&
-		    ((e->type != UR_REC_POST && e->type != UR_REC_FAULT) ||
-		     x->arg[0] == e->arg[0]))
+		    (e->type != UR_REC_POST || x->arg[0] == e->arg[0]))
 			return x;
 	}
 	return NULL;

@@ -6,7 +6,7 @@
  * - for each queue pair a ring of its last exceptional events, and what the
  *   queue pair was at the last of them (struct ur_record_qp),
  * - a ring of events of the process: connections that were refused, requests
- *   that were not accepted,
+ *   that were not accepted, injected faults,
  * - the keys that were removed last.
  *
  * Ordinary requests and packets are not recorded: PSNs and queue counters say
@@ -76,7 +76,7 @@ enum ur_record_type {
 
 /* Faults that no packet shows (urnic-fault(7)). */
 enum ur_record_fault {
-	UR_REC_F_LATE_CQ = 1, /* arg: handle of the CQ, how late (ns) */
+	UR_REC_F_LATE_CQ = 1, /* arg: handle of the last CQ, how late (ns) */
 	UR_REC_F_FORK,	      /* arg: 0, how long the child lives (ns) */
 };
 

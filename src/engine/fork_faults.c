@@ -86,6 +86,16 @@ static void run_middle(struct order *o, char *stack)
 			;
 }
 
+/* Before fork(), so that it is known while the child lives. */
+static void record(const struct order *o)
+{
+	ur_record_note(&(struct ur_record){
+		.type = UR_REC_FAULT,
+		.code = UR_REC_F_FORK,
+		.arg = { 0, (uint64_t)o->life.tv_sec * 1000000000u +
+				    (uint64_t)o->life.tv_nsec } });
+}
+
 static void *fork_main(void *arg)
 {
 	struct order *o = arg;
@@ -93,6 +103,8 @@ static void *fork_main(void *arg)
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 
 	(void)ur_sys_nanosleep(&o->wait);
+	if (stack != MAP_FAILED)
+		record(o);
 	/* The program's handlers of fork() run here: its threads are no longer only
 	 * ours. */
 	ur_share_thread_end();
@@ -110,15 +122,6 @@ static void *fork_main(void *arg)
 	return NULL;
 }
 
-static void record(const struct order *o)
-{
-	ur_record_note(&(struct ur_record){
-		.type = UR_REC_FAULT,
-		.code = UR_REC_F_FORK,
-		.arg = { 0, (uint64_t)o->life.tv_sec * 1000000000u +
-				    (uint64_t)o->life.tv_nsec } });
-}
-
 /* Every other child exits at once. */
 void ur_fork_fault(uint64_t life_ns, uint32_t draw)
 {
@@ -131,10 +134,10 @@ void ur_fork_fault(uint64_t life_ns, uint32_t draw)
 		o->wait = timespec_of(draw % PARTS * NS_PER_US);
 		if (rest % 2)
 			o->life = timespec_of(life_ns / PARTS * (rest % PARTS));
-		record(o);
+	} else {
+		ur_warn_some("fault: fork: %s", strerror(ENOMEM));
 	}
 	if (!o || ur_thread_start(&thread, "urnic-fork", fork_main, o)) {
-		ur_warn_some("fault: fork: %s", strerror(ENOMEM));
 		free(o);
 		atomic_store(&ur_fault_forking, false);
 	}

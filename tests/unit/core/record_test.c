@@ -137,25 +137,36 @@ static void repeated_events_are_merged(void **state)
 	ur_record_close(&qp);
 }
 
-/* One entry for each completion queue, and one for forks. */
+/* One entry for the completion queues of the process, however many, and one for
+ * forks: connections are not displaced. */
 static void faults_are_merged(void **state)
 {
-	static const struct ur_record faults[] = {
-		{ UR_REC_FAULT, UR_REC_F_LATE_CQ, 0, { 1, 50 } },
-		{ UR_REC_FAULT, UR_REC_F_LATE_CQ, 0, { 2, 60 } },
-		{ UR_REC_FAULT, UR_REC_F_FORK, 0, { 0, 70 } },
-	};
+	const struct ur_record cm = { .type = UR_REC_CM,
+				      .code = UR_REC_CM_REJECTED };
 	struct ur_record_event e;
 
-	for (uint32_t i = 0; i < 30; i++)
-		ur_record_note(&faults[i % 3]);
-	for (uint32_t i = 0; i < 3; i++) {
-		assert_true(ur_record_read(&file->note[i + 1], &e));
-		assert_int_equal(e.count, 10);
-		assert_int_equal(e.code, faults[i].code);
-		assert_int_equal(e.arg[0], faults[i].arg[0]);
-		assert_int_equal(e.arg[1], faults[i].arg[1]);
+	ur_record_note(&cm);
+	for (uint32_t i = 1; i <= 2 * UR_RECORD_NOTES; i++) {
+		const struct ur_record late = {
+			UR_REC_FAULT, UR_REC_F_LATE_CQ, 0, { i, 50 + i }
+		};
+		const struct ur_record forked = {
+			UR_REC_FAULT, UR_REC_F_FORK, 0, { 0, 70 }
+		};
+
+		ur_record_note(&late);
+		ur_record_note(&forked);
 	}
+	assert_true(ur_record_read(&file->note[1], &e));
+	assert_int_equal(e.type, UR_REC_CM);
+	assert_true(ur_record_read(&file->note[2], &e));
+	assert_int_equal(e.code, UR_REC_F_LATE_CQ);
+	assert_int_equal(e.count, 2 * UR_RECORD_NOTES);
+	assert_int_equal(e.arg[0], 2 * UR_RECORD_NOTES);
+	assert_int_equal(e.arg[1], 50 + 2 * UR_RECORD_NOTES);
+	assert_true(ur_record_read(&file->note[3], &e));
+	assert_int_equal(e.code, UR_REC_F_FORK);
+	assert_int_equal(e.count, 2 * UR_RECORD_NOTES);
 	assert_false(ur_record_read(&file->note[4], &e));
 }
 
