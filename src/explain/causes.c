@@ -68,6 +68,9 @@
 #define CHECK_KEY                                                                   \
 	"compare the key that is used with ibv_mr.rkey at the peer (byte order, a " \
 	"key of another run), and deregister there only after the last request"
+#define NO_RECEIVE                                                             \
+	"post receives there before this side sends: iWARP does not wait for " \
+	"them; max_rd_atomic must not be more than its max_dest_rd_atomic"
 #define CHECK_RANGE                                                               \
 	"check the address that the peer has sent, and offset and length of the " \
 	"request"
@@ -78,6 +81,13 @@
 	"one of the two adapters violates the protocol: capture with urnic pcap"
 #define SEND_AGAIN                                                             \
 	"send the peer the key and address of the region that is registered now"
+/* RFC 5040, 4.8, has the code in two types. */
+#define TERM_INVALIDATE(name, etype)                                           \
+	TERM(name, RDMAP, etype, UR_TERM_CANNOT_INVALIDATE, BOTH,              \
+	     "a SEND with invalidate named a key that the peer does not "      \
+	     "invalidate (RDMAP: STag cannot be invalidated)",                 \
+	     "name a region or window of the peer that belongs to this "       \
+	     "connection")
 
 const struct ur_cause ur_causes[] = {
 	RKEY("zero", ENOENT, UR_C_KEY_ZERO, PEER, "the request has the key 0",
@@ -329,28 +339,29 @@ const struct ur_cause ur_causes[] = {
 	     "there"),
 	TERM("rdmap-stag", RDMAP, UR_TERM_PROTECTION, UR_TERM_INVALID_STAG,
 	     BOTH,
-	     "the peer has no region with the key of a READ or atomic (RDMAP: "
-	     "invalid STag)",
+	     "the peer has no region with the key of a request (RDMAP: invalid "
+	     "STag)",
 	     CHECK_KEY),
 	TERM("rdmap-range", RDMAP, UR_TERM_PROTECTION, UR_TERM_BOUNDS, BOTH,
 	     "a READ or atomic is outside of the peer's region (RDMAP: base or "
 	     "bounds violation)",
 	     CHECK_RANGE),
 	TERM("rdmap-rights", RDMAP, UR_TERM_PROTECTION, UR_TERM_ACCESS, PEER,
-	     "the peer's region does not allow the operation (RDMAP: access "
-	     "rights violation)",
-	     "register it there with IBV_ACCESS_REMOTE_READ or "
-	     "IBV_ACCESS_REMOTE_ATOMIC, and IBV_ACCESS_REMOTE_WRITE for the "
-	     "sink of a READ"),
+	     "the peer's region or queue pair does not allow the operation "
+	     "(RDMAP: access rights violation)",
+	     "allow it there, in the flags of the region and in "
+	     "qp_access_flags: IBV_ACCESS_REMOTE_WRITE for a WRITE or the sink "
+	     "of a READ, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_ATOMIC"),
 	TERM("rdmap-other-pd", RDMAP, UR_TERM_PROTECTION,
 	     UR_TERM_NOT_ASSOCIATED, PEER,
 	     "the peer's region does not belong to this connection (RDMAP: STag "
 	     "not associated with the stream)",
 	     CHECK_PD),
 	TERM("rdmap-wrap", RDMAP, UR_TERM_PROTECTION, UR_TERM_TO_WRAP, BOTH,
-	     "the range of a READ goes beyond the last address (RDMAP: TO "
+	     "the range of a request goes beyond the last address (RDMAP: TO "
 	     "wrap)",
 	     CHECK_RANGE),
+	TERM_INVALIDATE("rdmap-not-invalidated", UR_TERM_PROTECTION),
 	TERM("rdmap-protection", RDMAP, UR_TERM_PROTECTION, ANY, BOTH,
 	     "the peer refused key, range or rights of a request (RDMAP: remote "
 	     "protection error)",
@@ -363,12 +374,7 @@ const struct ur_cause ur_causes[] = {
 	     "opcode)",
 	     "use operations that its adapter has: atomics and immediate data "
 	     "(RFC 7306) are not in each"),
-	TERM("rdmap-invalidate", RDMAP, UR_TERM_OPERATION,
-	     UR_TERM_CANNOT_INVALIDATE, BOTH,
-	     "a SEND with invalidate named a key that the peer does not "
-	     "invalidate (RDMAP: STag cannot be invalidated)",
-	     "name a region or window of the peer that belongs to this "
-	     "connection"),
+	TERM_INVALIDATE("rdmap-invalidate", UR_TERM_OPERATION),
 	TERM("rdmap-operation", RDMAP, UR_TERM_OPERATION, ANY, PEER,
 	     "the peer failed while it executed a request (RDMAP: remote "
 	     "operation error)",
@@ -378,8 +384,9 @@ const struct ur_cause ur_causes[] = {
 	     "look at the lkeys of the receives and the messages of the adapter "
 	     "there"),
 	TERM("ddp-stag", DDP, UR_TERM_DDP_TAGGED, UR_TERM_T_INVALID_STAG, BOTH,
-	     "the peer has no region with the key of a WRITE (DDP: invalid STag)",
-	     CHECK_KEY),
+	     "the peer has no region with the key of a WRITE, or (siw) it may "
+	     "not be written remotely (DDP: invalid STag)",
+	     CHECK_KEY "; register it with IBV_ACCESS_REMOTE_WRITE"),
 	TERM("ddp-range", DDP, UR_TERM_DDP_TAGGED, UR_TERM_T_BOUNDS, BOTH,
 	     "a WRITE is outside of the peer's region (DDP: base or bounds "
 	     "violation)",
@@ -398,16 +405,19 @@ const struct ur_cause ur_causes[] = {
 	TERM("no-receive", DDP, UR_TERM_DDP_UNTAGGED, UR_TERM_U_NO_BUFFER, PEER,
 	     "a SEND came while the peer had no receive posted, or a READ beyond "
 	     "those that it agreed to (DDP: no buffer available)",
-	     "post receives there before this side sends: iWARP does not wait "
-	     "for them; max_rd_atomic must not be more than its "
-	     "max_dest_rd_atomic"),
+	     NO_RECEIVE),
+	TERM("msn", DDP, UR_TERM_DDP_UNTAGGED, UR_TERM_U_MSN, BOTH,
+	     "the peer does not expect a message with that number: it has no "
+	     "receive for it, or there are more READs than the peer agreed to "
+	     "(DDP: invalid MSN)",
+	     NO_RECEIVE),
 	TERM("too-long", DDP, UR_TERM_DDP_UNTAGGED, UR_TERM_U_TOO_LONG, BOTH,
 	     "a SEND was longer than the receive that the peer had posted for it "
 	     "(DDP: message too long for the buffer)",
 	     "post receives of the longest message there, or send no more"),
 	TERM("ddp-untagged", DDP, UR_TERM_DDP_UNTAGGED, ANY, BOTH,
 	     "a message does not continue the stream for the peer (DDP: "
-	     "untagged buffer error: queue, MSN, offset or version)",
+	     "untagged buffer error: queue, offset or version)",
 	     NOT_UNDERSTOOD),
 	TERM("connection-lost", MPA, UR_TERM_MPA_ERROR, UR_TERM_MPA_CLOSED, NET,
 	     "the TCP connection was lost for the peer (MPA: closed)",
@@ -424,10 +434,11 @@ const struct ur_cause ur_causes[] = {
 	     "the peer did not understand the request or reply of MPA",
 	     NOT_UNDERSTOOD),
 	TERM("ird", MPA, UR_TERM_MPA_ERROR, UR_TERM_MPA_IRD, BOTH,
-	     "the peer does not get as many READs as it needs (MPA: "
+	     "the numbers of READs do not fit: the peer cannot answer as many "
+	     "as this side wants, or gets fewer than it wants (MPA: "
 	     "insufficient IRD resources)",
-	     "raise responder_resources of this side's rdma_conn_param, or "
-	     "lower initiator_depth there"),
+	     "in rdma_conn_param, lower initiator_depth here or raise "
+	     "responder_resources there, or the reverse"),
 	TERM("rtr", MPA, UR_TERM_MPA_ERROR, UR_TERM_MPA_RTR, BOTH,
 	     "the sides do not agree on the first message of a connection (MPA: "
 	     "no matching RTR option)",
@@ -436,7 +447,8 @@ const struct ur_cause ur_causes[] = {
 	     "the peer's MPA or TCP failed",
 	     "look at the messages of the adapter there"),
 	{ "terminate", UR_REC_TERMINATED, ANY, ANY, UR_C_NONE, PEER,
-	  "the peer ended the connection with a TERMINATE that no standard has",
+	  "the peer ended the connection with a TERMINATE of numbers that are "
+	  "not known here",
 	  "look up its numbers in the documents of the peer's adapter" },
 
 	{ "cq-overrun", UR_REC_EVENT, UR_EVENT_CQ_ERR, ANY, UR_C_NONE, HERE,
@@ -588,6 +600,10 @@ const struct ur_cause ur_causes[] = {
 	CM("rejected-vendor-option", UR_REC_CM_REJECTED, 35, BOTH,
 	   "the peer does not support an option of this adapter",
 	   "connect without it"),
+	CM("rejected-mpa", UR_REC_CM_REJECTED, 0, PEER,
+	   "the peer refused the connection, for which iWARP has no reasons",
+	   "did the application there call rdma_reject(), or was TCP reset? Ask "
+	   "there"),
 	CM("rejected", UR_REC_CM_REJECTED, ANY, PEER,
 	   "the other side rejected the connection, with a reason that is rare",
 	   "look up its number in the InfiniBand specification, 12.6.7.2"),
@@ -604,13 +620,22 @@ const struct ur_cause ur_causes[] = {
 
 const size_t ur_cause_count = sizeof(ur_causes) / sizeof(ur_causes[0]);
 
+/* MPA has one type of errors, to which adapters give several numbers: Chelsio's
+ * send 3. */
+static uint8_t side_of(const struct ur_record_event *e)
+{
+	if (e->type == UR_REC_TERMINATED && e->side >> 4 == UR_TERM_MPA)
+		return UR_TERM_MPA << 4 | UR_TERM_MPA_ERROR;
+	return e->side;
+}
+
 static bool fits(const struct ur_cause *c, const struct ur_xp *x)
 {
 	const struct ur_record_event *e = &x->e;
 
 	return c->type == e->type &&
 	       (c->code == UR_XP_ANY || c->code == e->code) &&
-	       (c->side == UR_XP_ANY || c->side == e->side) &&
+	       (c->side == UR_XP_ANY || c->side == side_of(e)) &&
 	       ur_condition_holds((enum ur_condition)c->condition, x);
 }
 

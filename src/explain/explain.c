@@ -39,8 +39,7 @@ static bool load(struct ur_xp_qp *to, uint32_t process,
 	return true;
 }
 
-/* The first event of the life that has not ended with RESET or INIT. */
-static uint32_t life_of(const struct ur_xp_qp *q)
+uint32_t ur_xp_life(const struct ur_xp_qp *q)
 {
 	for (uint32_t i = q->n; i-- > 0;)
 		if (q->event[i].type == UR_REC_STATE &&
@@ -90,7 +89,7 @@ static const struct ur_record_event *fault_of(const struct ur_xp_qp *q)
 {
 	const struct ur_record_event *found = NULL;
 
-	for (uint32_t i = life_of(q); i < q->n; i++) {
+	for (uint32_t i = ur_xp_life(q); i < q->n; i++) {
 		const struct ur_record_event *e = &q->event[i];
 
 		if (!is_fault(e))
@@ -106,7 +105,7 @@ static const struct ur_record_event *fault_of(const struct ur_xp_qp *q)
 static const struct ur_record_event *last_of(const struct ur_xp_qp *q,
 					     enum ur_record_type type)
 {
-	for (uint32_t i = q->n; i-- > life_of(q);)
+	for (uint32_t i = q->n; i-- > ur_xp_life(q);)
 		if (q->event[i].type == type)
 			return &q->event[i];
 	return NULL;
@@ -287,7 +286,7 @@ static bool is_refusal(const struct ur_record_event *e)
 static const struct ur_record_event *ask_target(const struct ur_xp *x)
 {
 	uint64_t from = ur_record_from(x->own.qp.sgid, x->own.qp.qpn);
-	uint64_t since = x->own.event[life_of(&x->own)].first_ns;
+	uint64_t since = x->own.event[ur_xp_life(&x->own)].first_ns;
 	const struct ur_record_event *found = NULL;
 
 	for (uint32_t i = 0; i < x->peer.n; i++) {
@@ -364,7 +363,7 @@ static bool by_fault(struct ur_xp *x)
 	if (!e)
 		return false;
 	x->e = *e;
-	for (uint32_t i = life_of(&x->own); i < x->own.n; i++) {
+	for (uint32_t i = ur_xp_life(&x->own); i < x->own.n; i++) {
 		const struct ur_record_event *c = &x->own.event[i];
 
 		if ((c->type == UR_REC_WC || c->type == UR_REC_RECV_WC) &&
@@ -556,10 +555,15 @@ bool ur_explain_note(const struct ur_xp_set *set, uint32_t p,
 	    (x.e.type != UR_REC_CM && x.e.type != UR_REC_FAULT))
 		return false;
 	conclude(&x, v);
-	if (x.e.type == UR_REC_FAULT)
-		return false;
-	v->qpn = (uint32_t)x.e.arg[0];
-	return v->cause != NULL;
+	if (v->cause) {
+		v->qpn = (uint32_t)x.e.arg[0];
+		return true;
+	}
+	/* An injected fault, or an orderly disconnect. */
+	v->why[0] = 0;
+	if (x.e.type != UR_REC_FAULT)
+		v->what[0] = 0;
+	return false;
 }
 
 void ur_explain_own(const struct ur_record_file *file,

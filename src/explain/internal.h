@@ -80,6 +80,9 @@ static inline const struct ur_xp_qp *ur_xp_at(const struct ur_xp *x)
 	return x->of_peer ? &x->peer : &x->own;
 }
 
+/* Index of the first event since the queue pair was last in RESET or INIT. */
+uint32_t ur_xp_life(const struct ur_xp_qp *q);
+
 /* The last event of that kind about a connection of the queue pair. */
 bool ur_xp_note_of(const struct ur_xp_process *p, uint32_t qpn,
 		   enum ur_record_cm what, struct ur_record_event *out);

@@ -64,12 +64,13 @@ static void fault(struct ur_text *t, const struct ur_xp *x)
 
 	if (e->code == UR_REC_F_LATE_CQ)
 		ur_text(t,
-			"the fault late-cq delayed %u completions of the "
-			"completion queue with handle %u, the last by ",
+			"the fault late-cq delayed completion queues %u "
+			"times, the last (handle %u) by ",
 			e->count, (uint32_t)e->arg[0]);
 	else
 		ur_text(t,
-			"the fault fork ran (%u times), the last child to live ",
+			"the fault fork called fork() %u times, the last child "
+			"to live ",
 			e->count);
 	ur_text_ago(t, 0, e->arg[1]);
 	ur_text(t, ", ");
@@ -342,7 +343,25 @@ static void terminate_words(const struct ur_record_event *e,
 			(uint32_t)e->arg[2]);
 }
 
-/* The last NAK that this side got (IBTA 9.7.5.2.8). */
+/* Does that NAK fail a request with that status?  After a sequence error it is sent
+ * again. */
+static bool is_of_status(uint8_t nak, uint8_t status)
+{
+	switch (nak) {
+	case UR_NAK_PSN_SEQ:
+		return false;
+	case UR_NAK_INV_REQ:
+		return status == UR_WC_REM_INV_REQ_ERR;
+	case UR_NAK_REM_ACCESS:
+		return status == UR_WC_REM_ACCESS_ERR;
+	case UR_NAK_REM_OP:
+		return status == UR_WC_REM_OP_ERR;
+	default:
+		return status == UR_WC_BAD_RESP_ERR;
+	}
+}
+
+/* The NAK that has caused the completion (IBTA 9.7.5.2.8). */
 static void nak_words(const struct ur_xp *x, struct ur_text *found)
 {
 	static const char *const names[] = {
@@ -353,12 +372,13 @@ static void nak_words(const struct ur_xp *x, struct ur_text *found)
 		[UR_NAK_INV_RD] = "invalid RD request",
 	};
 
-	for (uint32_t i = x->own.n; i-- > 0;) {
+	for (uint32_t i = x->own.n; i-- > ur_xp_life(&x->own);) {
 		const struct ur_record_event *e = &x->own.event[i];
 		uint8_t value = UR_AETH_VALUE(e->code);
 
-		if (e->type != UR_REC_NAK_RCVD ||
-		    UR_AETH_CLASS(e->code) != UR_AETH_NAK)
+		if (e->number > x->e.number || e->type != UR_REC_NAK_RCVD ||
+		    UR_AETH_CLASS(e->code) != UR_AETH_NAK ||
+		    !is_of_status(value, x->e.code))
 			continue;
 		ur_text(found, "NAK of the peer: %s (syndrome 0x%02x), PSN %u",
 			value < sizeof(names) / sizeof(names[0]) ? names[value]
@@ -439,7 +459,6 @@ void ur_explain_event(const struct ur_record_event *e, uint64_t now_ns,
 		[UR_REC_POST] = "post refused",
 		[UR_REC_CM] = "connection",
 		[UR_REC_TERMINATED] = "TERMINATE received",
-		[UR_REC_FAULT] = "fault injected",
 	};
 	struct ur_text t = { text, size };
 

@@ -94,7 +94,7 @@ static bool find(struct ur_iwqp *q, const struct ur_terminate *t, uint32_t *at)
 	return false;
 }
 
-/* For the flight recorder, which has nothing else of a peer that is no urnic. */
+/* For the flight recorder: only urnic's peers have a record of their own. */
 static void record(struct ur_iwqp *q, const struct ur_terminate *t)
 {
 	struct ur_record e = { .type = UR_REC_TERMINATED,

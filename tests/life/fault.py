@@ -161,7 +161,7 @@ def forked_killed(env):
     until('a child that lives',
           lambda: (first := children(pid)) and not time.sleep(.1) and
           first == children(pid))
-    recorded(env, pid, 'the fault fork ran')
+    recorded(env, pid, 'the fault fork called fork()')
     between, = children(pid)
     os.kill(pid, signal.SIGKILL)
     until('its end', lambda: not os.path.exists(f'/proc/{between}'))

@@ -78,7 +78,7 @@ static uint32_t thread_id(void)
 	return 1;
 }
 
-/* The cause that `urnic explain` gives for a TERMINATE of a peer that is no urnic. */
+/* The cause that `urnic explain` gives for a TERMINATE of a peer without a record. */
 static void explained(const uint8_t term[6], bool with_segment,
 		      const char *cause, const char *found)
 {
@@ -104,6 +104,8 @@ static void explained(const uint8_t term[6], bool with_segment,
 	assert_non_null(v.cause);
 	assert_string_equal(v.cause->name, cause);
 	assert_string_equal(v.found, found);
+	assert_int_equal(file->head.failures, 1);
+	assert_true(file->ring[0].qp.failed);
 	side_event(&w->p.a, UR_EVENT_QP_FATAL);
 	world_teardown(w);
 	ur_recorder = NULL;
