@@ -10,10 +10,10 @@
  * Positions count units of UR_TRACE_UNIT bytes and only grow.  Units that do not
  * fit before the end of the ring are continued at its beginning.
  *
- * Most records are as an earlier one but for the time, so they say only that and
- * which: struct ur_trace_again.  They are read millions of times a second by a tool
- * that shares the processor with the program, and whether it keeps up depends on
- * their size.
+ * Most records are like an earlier one but for the time, and such a record has only
+ * the time and the number of its place: struct ur_trace_again.  Records are read
+ * millions of times a second by a tool that shares the processor with the program, and
+ * whether it keeps up depends on their size.
  */
 #ifndef UR_TRACER_RING_H
 #define UR_TRACER_RING_H
@@ -64,7 +64,7 @@ enum ur_trace_kind {
 	UR_TRACE_CANCEL, /* the last `count` of that queue were not */
 	UR_TRACE_DONE,	 /* a completion was polled */
 	UR_TRACE_QP,	 /* a queue pair, and how it is connected */
-	/* One of the last four: struct ur_trace_again. */
+	/* DATA, EMPTY, POST or DONE: struct ur_trace_again. */
 	UR_TRACE_AGAIN = 1 << 6,
 	/* POST, DONE, DATA and EMPTY: struct ur_trace_brief. */
 	UR_TRACE_BRIEF = 1 << 7,
@@ -170,7 +170,7 @@ _Static_assert(sizeof(struct ur_trace_brief) ==
 /* In place of the queue: DATA, or with UR_TRACE_BRIEF_DONE, EMPTY. */
 #define UR_TRACE_BRIEF_CALL  (3u << UR_TRACE_BRIEF_QUEUE)
 
-/* As the last record of that place, but for what is said here. */
+/* The last record of that place, with another time and these differences. */
 struct ur_trace_again {
 	uint8_t kind;  /* UR_TRACE_AGAIN | place */
 	uint8_t units; /* 1: the same wr_id; 2: wr_id follows */
@@ -182,7 +182,7 @@ _Static_assert(sizeof(struct ur_trace_again) == UR_TRACE_UNIT, "layout");
 
 #define UR_TRACE_PLACES 64u
 
-/* What must be equal, and the same number of bytes. */
+/* Records are alike if this and their numbers of bytes are equal. */
 static inline uint64_t ur_trace_key(uint32_t kind, uint32_t opcode,
 				    uint32_t status, uint32_t qp)
 {

@@ -120,9 +120,9 @@ bool tr_enable(int fd, const char *order);
 void tr_disable(void);
 /* Append a record of rec->units units.  data: not into the spare room. */
 void tr_put(struct tr_thread *t, const struct ur_trace_rec *rec, bool data);
-/* Append a struct ur_trace_brief, or of its kind.  Its members come in registers:
- * copied from the stack they would be read in other sizes than they were written,
- * which prevents store forwarding.  more: seq or dur_ns. */
+/* Append a struct ur_trace_brief, or a struct ur_trace_again.  Its members come in
+ * registers: copied from the stack they would be read in other sizes than they were
+ * written, which prevents store forwarding.  more: seq or dur_ns. */
 void tr_put_brief(struct tr_thread *t, uint64_t key, uint64_t ns,
 		  uint64_t wr_id, uint32_t bytes, uint32_t more);
 /* Append a POST or DONE, without `units`. */

@@ -211,7 +211,10 @@ static void lost(void **state)
 	}
 	r.wr_id = 99;
 	wrote(r);
-	assert_int_equal(source.head->lost, 2);
+	/* Of the same place. */
+	r.wr_bytes = 9;
+	wrote(r);
+	assert_int_equal(source.head->lost, 3);
 	r = first;
 	for (uint64_t i = 1; i < n; i++) {
 		r.ns = i;
