@@ -332,12 +332,15 @@ static void test_kept(void **state)
 /* The library does not wait for a thread that was cancelled. */
 static void test_freed(void **state)
 {
+	struct sigaction action = { .sa_handler = on_signal }, old;
 	struct late l = { .ch = rdma_create_event_channel() };
 
+	sigaction(SIGUSR1, &action, &old);
 	start(&l);
 	short_sleep();
 	rdma_destroy_event_channel(l.ch);
 	expect_cancelled(&l);
+	sigaction(SIGUSR1, &old, NULL);
 	watched = l.ch;
 	is_freed = false;
 	for (unsigned int i = 0; i < KEPT; i++)
