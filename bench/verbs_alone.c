@@ -17,7 +17,7 @@
 #include "verbs_rc.h"
 
 #define BURST	  32u
-#define MAX_BYTES 65536u
+#define MAX_BYTES 65536ul
 
 struct ends {
 	struct ibv_cq *cq;
