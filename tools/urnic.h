@@ -44,7 +44,7 @@ struct option;
 int ur_tool_option(int argc, char **argv, const char *letters,
 		   const struct option *options, const char *usage);
 
-/* A subcommand whose one option is --json, and without arguments: is it given? */
+/* Was --json given?  For subcommands without other options and without arguments. */
 bool ur_tool_json(int argc, char **argv, const char *usage);
 
 /* Is the whole text a number from `least` to `most`, in decimal, hexadecimal (0x) or
