@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a message costs where one thread has both ends (under `urnic run`): SENDs
- * between two RC queue pairs of urnic0, in bursts of 32 of which one is signalled.
+ * or WRITEs between two RC queue pairs of urnic0, in bursts of 32 of which one is
+ * signalled.
  *
- *     verbs_alone -t SECONDS -s BYTES
+ *     verbs_alone -t SECONDS -s BYTES [-m write]
  *
  * Nanoseconds of processor time of the process for a message: other programs on
  * the machine change it less than they change rates.
@@ -11,6 +12,7 @@
 #include <infiniband/verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "bench.h"
@@ -23,6 +25,8 @@ struct ends {
 	struct ibv_cq *cq;
 	struct ibv_qp *from, *to;
 	struct ibv_sge source, target;
+	uint32_t rkey;
+	bool writes;
 };
 
 static uint64_t cpu_ns(void)
@@ -47,8 +51,9 @@ static void open_ends(struct ends *e, size_t size)
 	rc_connect(e->to, e->from->qp_num);
 	rc_connect(e->from, e->to->qp_num);
 	mr = ibv_reg_mr(pd, private_bytes(2 * MAX_BYTES), 2 * MAX_BYTES,
-			IBV_ACCESS_LOCAL_WRITE);
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	rc_need(mr, "ibv_reg_mr");
+	e->rkey = mr->rkey;
 	e->source = (struct ibv_sge){ (uintptr_t)mr->addr, (uint32_t)size,
 				      mr->lkey };
 	e->target = e->source;
@@ -61,11 +66,13 @@ static void move_burst(struct ends *e)
 			   *bad_r;
 	struct ibv_send_wr send = { .sg_list = &e->source,
 				    .num_sge = 1,
-				    .opcode = IBV_WR_SEND },
+				    .opcode = e->writes ? IBV_WR_RDMA_WRITE
+							: IBV_WR_SEND,
+				    .wr.rdma = { e->target.addr, e->rkey } },
 			   *bad_s;
-	unsigned int left = BURST + 1;
+	unsigned int received = e->writes ? 0 : BURST, left = received + 1;
 
-	for (unsigned int i = 0; i < BURST; i++)
+	for (unsigned int i = 0; i < received; i++)
 		if (ibv_post_recv(e->to, &recv, &bad_r))
 			die("ibv_post_recv");
 	for (unsigned int i = 1; i <= BURST; i++) {
@@ -81,11 +88,12 @@ int main(int argc, char **argv)
 {
 	struct options o = { .seconds = 1, .size = 64 };
 	uint64_t until, since, n = 0;
-	struct ends e;
+	struct ends e = { 0 };
 
 	options(&o, argc, argv);
 	if (o.size > MAX_BYTES)
 		die("-s: at most 65536");
+	e.writes = o.mode && !strcmp(o.mode, "write");
 	open_ends(&e, o.size);
 	for (unsigned int i = 0; i < 1000; i++)
 		move_burst(&e);

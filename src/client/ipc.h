@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UR_IPC_VERSION 10u
+#define UR_IPC_VERSION 11u
 #define UR_IPC_MAX     3072u /* bytes of the longest message */
 #define UR_IPC_TEXT    256u  /* with the final zero */
 #define UR_IPC_COMM    16u   /* with the final zero */

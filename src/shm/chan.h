@@ -8,7 +8,7 @@
 
 #include "shm/spsc.h"
 
-#define UR_CHAN_VERSION 6u
+#define UR_CHAN_VERSION 7u
 #define UR_CHAN_DESCS	512u
 #define UR_CHAN_DATA	(4u << 20) /* bytes of payload in each direction */
 #define UR_CHAN_BODY	40u	   /* bytes that fit into a descriptor */

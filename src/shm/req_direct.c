@@ -233,10 +233,11 @@ static int direct_any(struct ur_rqp *q, const struct ur_swqe *w)
 	return -EAGAIN;
 }
 
-static inline void done(struct ur_rqp *q, const struct ur_swqe *w)
+static inline void done(struct ur_rqp *q, struct ur_shm_qp *n,
+			const struct ur_swqe *w)
 {
 	q->r->cnt.shm_direct++;
-	q->shm->direct += w->length + DIRECT_COST;
+	n->direct += w->length + DIRECT_COST;
 	if (!q->qp->on_shm)
 		return; /* it failed */
 	if (__builtin_expect(q->r->tap != NULL, 0))
@@ -253,33 +254,35 @@ static inline void done(struct ur_rqp *q, const struct ur_swqe *w)
 static bool may_kick(const struct ur_rqp *q)
 {
 	const struct ur_shm_qp *n = q->shm;
+	const struct ur_qp *qp = q->qp;
 
-	return q->qp->type == UR_QPT_RC && n->peer && n->peer->direct &&
-	       !ur_shm_outstanding(q->shm) && !q->wire_only &&
-	       !q->qp->attr.rate_limit && ur_rqp_state(q) == UR_QPS_RTS;
+	return qp->type == UR_QPT_RC && n->peer && n->peer->direct &&
+	       !ur_shm_outstanding(n) && !q->wire_only &&
+	       !qp->attr.rate_limit && ur_rqp_state(q) == UR_QPS_RTS;
 }
 
 /* Errors are left to the slow path. */
 bool ur_shm_kick_direct(struct ur_qp *qp)
 {
 	struct ur_rqp *q = ur_rqp_of(qp);
-	uint32_t tail = ur_sq_tail(&q->qp->sq);
+	struct ur_shm_qp *n = q->shm;
+	uint32_t tail = ur_sq_tail(&qp->sq);
 
 	if (!may_kick(q))
 		return false;
-	q->shm->direct = 0;
+	n->direct = 0;
 	while (q->req.cur != tail) {
 		const struct ur_swqe *w = ur_sq_slot(&qp->sq, q->req.cur);
 
-		if (q->shm->direct >= UR_SHM_DIRECT_BYTES || w->length == 0 ||
+		if (n->direct >= UR_SHM_DIRECT_BYTES || w->length == 0 ||
 		    (ur_swqe_is_read(w) && !qp->attr.max_rd_atomic))
 			return false;
-		q->shm->no_piece = direct_piece(q, w);
-		if (q->shm->no_piece)
+		n->no_piece = direct_piece(q, w);
+		if (n->no_piece)
 			return false;
-		done(q, w);
+		done(q, n, w);
 	}
-	q->shm->draining = false;
+	n->draining = false;
 	if (__builtin_expect(q->overrun, 0))
 		ur_rqp_check_overrun(q);
 	return true;
@@ -299,6 +302,6 @@ bool ur_shm_do_directly(struct ur_rqp *q, const struct ur_swqe *w)
 		note_use(q->shm, w, err);
 	if (err)
 		return false;
-	done(q, w);
+	done(q, q->shm, w);
 	return true;
 }

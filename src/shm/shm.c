@@ -21,17 +21,18 @@ static uint32_t spare_of(enum ur_shm_kind kind)
 
 struct ur_desc *ur_shm_desc(struct ur_rqp *q, enum ur_shm_kind kind, bool asks)
 {
-	struct ur_shm_qp *n = q->shm;
+	const struct ur_shm_qp *n = q->shm;
+	struct ur_shm_peer *p = n->peer;
 	struct ur_desc *c;
 	uint8_t epoch = asks ? n->epoch : n->serves_epoch;
 
-	if (!n->peer || n->peer->broken)
+	if (!p || p->broken)
 		return NULL;
-	if (!ur_spsc_has_room(&n->peer->chan.tx, spare_of(kind))) {
+	if (!ur_spsc_has_room(&p->chan.tx, spare_of(kind))) {
 		ur_shm_wait_room(q);
 		return NULL;
 	}
-	c = ur_chan_desc(&n->peer->chan);
+	c = ur_chan_desc(&p->chan);
 	c->kind = (uint8_t)kind;
 	c->flags = 0;
 	c->len = 0;
@@ -43,6 +44,7 @@ struct ur_desc *ur_shm_desc(struct ur_rqp *q, enum ur_shm_kind kind, bool asks)
 void ur_shm_send(struct ur_rqp *q, struct ur_desc *c)
 {
 	struct ur_shm_qp *n = q->shm;
+	struct ur_shm_peer *p = n->peer;
 	bool mark;
 
 	if (n->serves) {
@@ -52,21 +54,21 @@ void ur_shm_send(struct ur_rqp *q, struct ur_desc *c)
 		n->ack_requested = false;
 		ur_list_del(&n->acking);
 	}
-	mark = n->wired > n->peer->synced;
+	mark = n->wired > p->synced;
 	if (mark) {
 		c->flags |= UR_SHM_BEHIND;
 		/*
 		 * Record only what this QP has sent: packets of other QPs,
 		 * counted in ur_shm.wire, may not have left yet.
 		 */
-		n->peer->synced = n->wired;
+		p->synced = n->wired;
 	}
 	if (__builtin_expect(q->r->tap != NULL, 0))
 		ur_shm_tap_sent(q, c);
-	ur_spsc_publish(&n->peer->chan.tx);
+	ur_spsc_publish(&p->chan.tx);
 	if (mark)
-		n->peer->marked = n->peer->chan.tx.head;
-	n->peer->dirty = true;
+		p->marked = p->chan.tx.head;
+	p->dirty = true;
 }
 
 /* Has the peer made room since waiting QPs last found the ring full? */

@@ -114,16 +114,6 @@ void ur_spsc_want_room(struct ur_spsc_tx *t)
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-const uint8_t *ur_spsc_payload(const struct ur_spsc_rx *r, uint32_t at,
-			       uint32_t len)
-{
-	uint32_t off = at & r->data_mask;
-
-	if (at % UR_SPSC_LINE || len > r->data_mask + 1 - off)
-		return NULL;
-	return r->data + off;
-}
-
 void ur_spsc_show_room(struct ur_spsc_rx *r)
 {
 	r->data_early = r->data_tail;

@@ -33,7 +33,7 @@
 #define UR_SPSC_FEW   256u
 
 struct ur_slot {
-	_Atomic uint32_t seq; /* lap, from 1; written last */
+	_Atomic uint32_t seq; /* ur_spsc_lap(); written last */
 	uint8_t bytes[UR_SPSC_LINE - 4];
 };
 
@@ -118,10 +118,11 @@ static inline struct ur_slot *ur_spsc_slot(const struct ur_spsc_tx *t)
 	return &t->slots[t->head & t->mask];
 }
 
-/* The lap of a position. */
+/* What the slot of a position holds when it is published: another value in each
+ * lap, and not 0 in the first one. */
 static inline uint32_t ur_spsc_lap(uint32_t at, uint32_t mask)
 {
-	return at / (mask + 1) + 1;
+	return (at | mask) + 1;
 }
 
 /* Prefetch a line that is about to be written.  For any x86-64 processor the
@@ -196,8 +197,15 @@ static inline void ur_spsc_copy(const struct ur_spsc_rx *r, void *out)
 }
 
 /* The payload with these numbers; NULL if no producer writes such numbers. */
-const uint8_t *ur_spsc_payload(const struct ur_spsc_rx *r, uint32_t at,
-			       uint32_t len);
+static inline const uint8_t *ur_spsc_payload(const struct ur_spsc_rx *r,
+					     uint32_t at, uint32_t len)
+{
+	uint32_t off = at & r->data_mask;
+
+	if (at % UR_SPSC_LINE || len > r->data_mask + 1 - off)
+		return NULL;
+	return r->data + off;
+}
 
 /*
  * The oldest slot is full: prefetch those behind it, whose lines would be moved

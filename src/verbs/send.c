@@ -109,8 +109,9 @@ int urv_wqe_check(const struct urv_qp *qp, const struct ur_swqe *w)
 	return check(qp, w, urv_op_kind(qp->op_type, w->opcode));
 }
 
-static int fill_data(const struct urv_qp *qp, struct ur_swqe *w,
-		     const struct ibv_send_wr *wr)
+static inline __attribute__((always_inline)) int
+fill_data(const struct urv_qp *qp, struct ur_swqe *w,
+	  const struct ibv_send_wr *wr)
 {
 	int rc = 0;
 
@@ -130,8 +131,9 @@ static int fill_data(const struct urv_qp *qp, struct ur_swqe *w,
 	return rc;
 }
 
-static int fill_target(const struct urv_qp *qp, struct ur_swqe *w,
-		       const struct ibv_send_wr *wr, enum urv_op_kind kind)
+static inline __attribute__((always_inline)) int
+fill_target(const struct urv_qp *qp, struct ur_swqe *w,
+	    const struct ibv_send_wr *wr, enum urv_op_kind kind)
 {
 	switch (kind) {
 	case URV_OP_PUT:

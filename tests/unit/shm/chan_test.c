@@ -73,6 +73,25 @@ static void descriptors_come_in_order_over_many_laps(void **state)
 	assert_true(in > 20 * UR_CHAN_DESCS);
 }
 
+/* Positions have 32 bits, and go on from 0. */
+static void positions_wrap(void **state)
+{
+	const uint32_t from = 0u - 2 * UR_CHAN_DESCS;
+	struct pair *p = *state;
+
+	p->a.tx.head = p->a.tx.tail = from;
+	p->b.rx.tail = p->b.rx.released = p->b.rx.fetched = from;
+	for (uint32_t i = 0; i < 5 * UR_CHAN_DESCS; i++) {
+		assert_true(ur_spsc_is_empty(&p->b.rx));
+		assert_true(ur_spsc_has_room(&p->a.tx, 0));
+		put(&p->a, i);
+		assert_false(ur_spsc_is_empty(&p->b.rx));
+		assert_int_equal(get(&p->b), i);
+		(void)ur_spsc_release(&p->b.rx, &p->b.tx);
+	}
+	assert_int_equal(p->a.tx.head, 3 * UR_CHAN_DESCS);
+}
+
 static void a_full_ring_takes_no_more(void **state)
 {
 	struct pair *p = *state;
@@ -344,6 +363,7 @@ int main(void)
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(descriptors_come_in_order_over_many_laps),
+		TEST(positions_wrap),
 		TEST(a_full_ring_takes_no_more),
 		TEST(room_is_told_early),
 		TEST(a_row_is_seen_coming),

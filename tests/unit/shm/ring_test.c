@@ -160,7 +160,7 @@ static void test_liar(void **state)
 					   (round % 2 ? 5000 : UINT32_MAX));
 
 			memcpy(slots[i].bytes + word * 4, &v, 4);
-			slots[i].seq = 1;
+			slots[i].seq = ur_spsc_lap(i, p->rx.rx.mask);
 		}
 		p->rx.rx.tail = 0;
 		for (int i = 0; i < 16 && got == 1; i++) {
