@@ -111,11 +111,11 @@ def start(env, mode, wire):
                     port=port, wait=False)
 
 
-def soon(env, qpn, cause, side=None):
+def soon(env, qpn, cause):
     """The verdict, once the process has come as far."""
     end = time.monotonic() + 20 * SLOW
     while True:
-        verdicts = explain(env, side or env.b, qpn)
+        verdicts = explain(env, env.b, qpn)
         if cause in [v.get('cause') for v in verdicts] or \
                 time.monotonic() > end:
             return expect(verdicts, cause)
@@ -157,9 +157,9 @@ def delegated(env):
             raise Failure(f'{s.describe()} {c.describe()}')
         expect(explain(env, env.b, qpn_of(c.text())),
                'rkey-unknown' if one_host(env) else 'remote-access')
-        # The owner hears of it after the client.
+        v = explain(env, env.a, qpn_of(c.text(), 'target'))
         for cause in ('rkey-unknown', 'delegate-refused'):
-            soon(env, qpn_of(c.text(), 'target'), cause, env.a)
+            expect(v, cause)
     finally:
         s.end()
         c.end()
@@ -244,7 +244,8 @@ def refused(env):
 
 
 def wrong_crc(env):
-    """iWARP: a byte of the stream has changed on its way."""
+    """iWARP: a byte of the stream has changed on its way, to either end, which
+    tells the other by a TERMINATE."""
     port = env.port()
     base = ['env', 'URNIC_RDMACM_DEVICE=urniw0', 'rping', '-C', '200', '-p', port,
             '-a', env.a.ip4]
@@ -253,7 +254,8 @@ def wrong_crc(env):
     try:
         c.wait(60)
         s.wait(20)
-        found = [v.get('cause') for v in explain(env, env.a)]
+        found = [v.get('cause') for side in (env.a, env.b)
+                 for v in explain(env, side)]
         if 'fpdu-crc' not in found:
             raise Failure(f'{found} {s.describe()} {c.describe()}')
     finally:

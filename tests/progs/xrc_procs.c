@@ -379,6 +379,19 @@ static void maker_handles(struct server *s)
 	wait_phase(s->b, 8);
 }
 
+/* Of a request that the second one refuses the target hears after the client. */
+static void await_error(struct server *s)
+{
+	uint64_t end = vt_now_ms() + PATIENCE;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr a;
+
+	do {
+		VT_TRUE(!usleep(1000) && vt_now_ms() < end);
+		VT_TRUE(ibv_query_qp(s->target, &a, IBV_QP_STATE, &init) == 0);
+	} while (a.qp_state != IBV_QPS_ERR);
+}
+
 static void maker(struct server *s, int fd)
 {
 	server_open(s, fd);
@@ -393,6 +406,8 @@ static void maker(struct server *s, int fd)
 	} else {
 		atomic_store(&s->b->phase, 4);
 		receive(s);
+		if (mode_is("refused"))
+			await_error(s);
 		wait_phase(s->b, 8);
 	}
 	server_close(s);
