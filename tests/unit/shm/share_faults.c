@@ -95,12 +95,16 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e,
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
 	static unsigned int n;
+	long got;
 
 	if (number != SYS_read || fault < SMAPS_PARTS || fault > SMAPS_ERROR)
 		return __real_syscall(number, a, b, c, d, e, f);
 	n++;
-	if (fault == SMAPS_CUT)
-		return n % 2 ? __real_syscall(number, a, b, 1001L) : 0;
+	if (fault == SMAPS_CUT) {
+		got = n % 2 ? __real_syscall(number, a, b, 1001L) : 0;
+		/* In the middle of a line, whatever the path of this program. */
+		return got > 0 && ((char *)b)[got - 1] == '\n' ? got - 1 : got;
+	}
 	if (fault == SMAPS_PARTS && n % 2)
 		return __real_syscall(number, a, b, c < 301 ? c : 301L);
 	errno = fault == SMAPS_PARTS ? EINTR : EIO;
