@@ -379,7 +379,7 @@ static void maker_handles(struct server *s)
 	wait_phase(s->b, 8);
 }
 
-/* Of a request that the second one refuses the target hears after the client. */
+/* The client hears of a refusal by the second one before the target's owner does. */
 static void await_error(struct server *s)
 {
 	uint64_t end = vt_now_ms() + PATIENCE;
